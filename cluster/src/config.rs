@@ -1,0 +1,72 @@
+//! What a node is told when it starts. Typed and checked by the caller; no file or environment is read here.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Identifies a node of a cluster; chosen by the operator, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeId(pub u64);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A first member of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its id.
+    pub id: NodeId,
+    /// Where the other nodes reach it.
+    pub addr: SocketAddr,
+    /// The region it stands in.
+    pub region: String,
+}
+
+/// The cluster's secret, with which nodes prove themselves to each other; never sent, never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Vec<u8>);
+
+impl Secret {
+    /// A secret of at least [`Secret::BYTES_MIN`] bytes; `None` when it is shorter.
+    pub fn new(bytes: Vec<u8>) -> Option<Self> {
+        (bytes.len() >= Self::BYTES_MIN).then_some(Self(bytes))
+    }
+
+    /// The shortest secret accepted: 16 bytes cannot be guessed over the network.
+    pub const BYTES_MIN: usize = 16;
+
+    /// The secret itself.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// What a node is told when it starts.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// The cluster's name; a data directory of another cluster is refused.
+    pub cluster: String,
+    /// This node's id, one of `peers`.
+    pub id: NodeId,
+    /// Where the log and the records are kept; created when absent.
+    pub data_dir: PathBuf,
+    /// The first members, this node among them. One or three or five.
+    pub peers: Vec<Peer>,
+    /// Number of shards, fixed when the cluster is created. 1 to [`crate::placement::SLOTS`].
+    pub shards: u16,
+    /// Proves this node to its peers.
+    pub secret: Secret,
+    /// Digest of the policy's naming part; peers with another digest are refused.
+    pub naming: [u8; 32],
+}

@@ -1,0 +1,193 @@
+//! What can be asked of a record, and what can be answered.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::Fingerprint;
+use crate::lease::{Fence, HolderId, Token};
+use crate::record::{Record, Terms};
+use crate::response::StoredResponse;
+use crate::scope::RecordName;
+use crate::time::{Millis, Timestamp};
+
+/// The commands of one log entry with the time at which the leader proposed them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    /// The leader's wall clock when it proposed the entry.
+    pub at: Timestamp,
+    /// The commands, decided in this order; a later one sees what an earlier one did.
+    pub commands: Vec<Command>,
+}
+
+/// How far its sender had seen the shard when it made a copy of a claim, or how far the shard was when it answered.
+///
+/// A copy is admitted only while nothing has made the key claimable since (`index`), within its time to live (`time`),
+/// and in the same restore epoch. So a delayed duplicate never becomes a claim that nobody executes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Basis {
+    /// The restore epoch.
+    pub epoch: u8,
+    /// Index of the last log entry applied; 0 for a sender that has not heard from the shard yet.
+    pub index: u64,
+    /// Shard time; in a claim the sender's estimate of the leader's clock when it made the copy.
+    pub time: Timestamp,
+}
+
+/// A request to change one record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// Asks to be the one who executes.
+    Claim(Claim),
+    /// Asks for more time under a grant.
+    Renew { name: RecordName, grant: Grant, lease: Millis },
+    /// Says how the execution ended.
+    Complete { name: RecordName, grant: Grant, response: StoredResponse },
+    /// Gives the grant back: nothing was sent.
+    Release { name: RecordName, grant: Grant },
+    /// Gives up: the work may have been done.
+    Unknown { name: RecordName, grant: Grant },
+    /// An operator settles an indeterminate record.
+    Resolve { name: RecordName, fence: Fence, verdict: Verdict, by: String, reason: String, force: bool },
+    /// An operator removes a completed record.
+    Forget { name: RecordName, fence: Fence },
+    /// The upstream's own service says that the outcome has changed since.
+    Revise { name: RecordName, response: StoredResponse },
+    /// The leader found that the record has something due.
+    Expire { name: RecordName },
+}
+
+impl Command {
+    /// The record that the command is about.
+    pub fn name(&self) -> &RecordName {
+        match self {
+            Self::Claim(claim) => &claim.name,
+            Self::Renew { name, .. }
+            | Self::Complete { name, .. }
+            | Self::Release { name, .. }
+            | Self::Unknown { name, .. }
+            | Self::Resolve { name, .. }
+            | Self::Forget { name, .. }
+            | Self::Revise { name, .. }
+            | Self::Expire { name } => name,
+        }
+    }
+}
+
+/// One copy of a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The record to claim.
+    pub name: RecordName,
+    /// Who claims.
+    pub holder: HolderId,
+    /// What the sender had seen of the shard when it made this copy.
+    pub seen: Basis,
+    /// Digest of the request.
+    pub fingerprint: Fingerprint,
+    /// For how long, from the time at which the claim is granted. At least [`crate::lease::LEASE_MIN`].
+    pub lease: Millis,
+    /// The terms that the record will be kept under.
+    pub terms: Terms,
+    /// The secret for this grant; a repeated claim of the same holder gets the first one back.
+    pub token: Token,
+}
+
+/// The proof of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The grant's fence.
+    pub fence: Fence,
+    /// The grant's secret.
+    pub token: Token,
+}
+
+/// How an operator settles an indeterminate record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// The work was done, and this is its answer.
+    Completed(StoredResponse),
+    /// The work was not done: the key may run again.
+    Released,
+}
+
+/// An outcome, and how far the shard was when it was decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decided {
+    /// What was decided.
+    pub outcome: Outcome,
+    /// The shard's position after the command; the next copy of a claim carries it.
+    pub basis: Basis,
+}
+
+/// What a command is answered with. A refusal is an answer, not an error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// The claim's holder executes now.
+    Granted {
+        grant: Grant,
+        /// 1 for the first grant of the generation, 2 for the first takeover, …
+        attempt_no: u32,
+        /// Shard time at which the lease ends.
+        lease_until: Timestamp,
+    },
+    /// Another holder executes.
+    InProgress {
+        /// Shard time at which its lease ends.
+        lease_until: Timestamp,
+    },
+    /// The record was made by a request with another fingerprint; `stored` is what it was compared with.
+    Reused { stored: Fingerprint },
+    /// The claim's own earlier grant is over. The gateway, which knows that it sent nothing, releases it.
+    Spent { grant: Grant },
+    /// The copy was too old to be admitted: make a new one from the basis of this answer.
+    Superseded,
+    /// Nobody can tell whether the work was done.
+    Indeterminate,
+    /// The record was removed by an operator moments ago: the key is free in a few seconds.
+    Forgetting {
+        /// Shard time at which it will be free.
+        until: Timestamp,
+    },
+    /// The key's outcome.
+    Replay(Box<Replay>),
+    /// The lease now ends at this shard time.
+    Renewed { lease_until: Timestamp },
+    /// The outcome is stored (now, or by the same command before).
+    Completed,
+    /// The grant was given back.
+    Released,
+    /// The record is now indeterminate, or open to a takeover.
+    Unknown {
+        /// Whether another attempt may take over.
+        takeover: bool,
+    },
+    /// An operator's verdict is stored.
+    Resolved { fence: Fence },
+    /// The record answers "later" until this shard time, then it is gone.
+    Forgotten { until: Timestamp },
+    /// The revision is stored; the first outcome is revision 0.
+    Revised { revision: u32 },
+    /// The grant is not the record's current one, or the record has moved on. Nothing was changed.
+    Stale {
+        /// The record as it is, where there is one: who lost its grant answers its client from it.
+        record: Option<Box<Record>>,
+    },
+    /// An operator's command met a record in another state, or came before its waiting time. Nothing was changed.
+    Conflict,
+    /// Nothing was due.
+    Nothing,
+    /// What was due was done.
+    Expired,
+}
+
+/// A completed record's answer to a repeat of its request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replay {
+    /// The stored response: the first outcome.
+    pub response: StoredResponse,
+    /// The generation that was completed.
+    pub generation: Fence,
+    /// When it was completed.
+    pub completed_at: Timestamp,
+    /// When the key becomes a new request again; `None` is never.
+    pub retain_until: Option<Timestamp>,
+}

@@ -1,0 +1,75 @@
+//! The name of a record: a tenant, an operation and a key, never less.
+//!
+//! A name is kept whole, as length-prefixed bytes, so that no two names can be confused by joining their parts; a hash of
+//! it places a record but never identifies it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::key::IdempotencyKey;
+
+/// The namespace in which a key is unique.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// The tenant, from verified credentials only.
+    pub tenant: String,
+    /// Values of the request fields that `scope_by` lists, in its order; empty where nothing is listed.
+    pub sub_account: Vec<String>,
+    /// The credential's configured name where keys are isolated by credential.
+    pub credential: Option<String>,
+    /// The operation's name where it is part of the scope.
+    pub operation: Option<String>,
+}
+
+/// The whole name of a record, as bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RecordName(#[serde(with = "serde_bytes")] Vec<u8>);
+
+/// First byte of a name whose key came in a header; natural keys will have another, so the two never meet.
+const HEADER_KEY_SPACE: u8 = 1;
+
+impl RecordName {
+    /// The name of `key` in `scope`.
+    pub fn new(scope: &Scope, key: &IdempotencyKey) -> Self {
+        let mut bytes = vec![HEADER_KEY_SPACE];
+        put(&mut bytes, scope.tenant.as_bytes());
+        bytes.extend_from_slice(&(scope.sub_account.len() as u32).to_be_bytes());
+        for part in &scope.sub_account {
+            put(&mut bytes, part.as_bytes());
+        }
+        for part in [&scope.credential, &scope.operation] {
+            match part {
+                None => bytes.push(0),
+                Some(part) => {
+                    bytes.push(1);
+                    put(&mut bytes, part.as_bytes());
+                }
+            }
+        }
+        put(&mut bytes, key.as_str().as_bytes());
+        Self(bytes)
+    }
+
+    /// A name from the bytes of [`RecordName::as_bytes`], as the record store keeps them.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes of the name; equal names have equal bytes, different names different ones.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Names hold keys and tenants, which never reach a log in clear.
+impl fmt::Debug for RecordName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordName({} bytes)", self.0.len())
+    }
+}
+
+fn put(bytes: &mut Vec<u8>, part: &[u8]) {
+    bytes.extend_from_slice(&(part.len() as u32).to_be_bytes());
+    bytes.extend_from_slice(part);
+}

@@ -1,0 +1,2 @@
+//! The `oncegate` binary.
+fn main() {}
