@@ -10,7 +10,7 @@ use crate::scope::RecordName;
 use crate::time::{Millis, Timestamp};
 
 /// The commands of one log entry with the time at which the leader proposed them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Batch {
     /// The leader's wall clock when it proposed the entry.
     pub at: Timestamp,
@@ -18,11 +18,13 @@ pub struct Batch {
     pub commands: Vec<Command>,
 }
 
-/// How far its sender had seen the shard when it made a copy of a claim, or how far the shard was when it answered.
+/// How far its sender had seen the shard when it made a copy of a claim, or how far the shard was
+/// when it answered.
 ///
-/// A copy is admitted only while nothing has made the key claimable since (`index`), within its time to live (`time`),
-/// and in the same restore epoch. So a delayed duplicate never becomes a claim that nobody executes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A copy is admitted only while nothing has made the key claimable since (`index`), within its
+/// time to live (`time`), and in the same restore epoch. So a delayed duplicate never becomes a
+/// claim that nobody executes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Basis {
     /// The restore epoch.
     pub epoch: u8,
@@ -33,26 +35,76 @@ pub struct Basis {
 }
 
 /// A request to change one record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Command {
     /// Asks to be the one who executes.
     Claim(Claim),
     /// Asks for more time under a grant.
-    Renew { name: RecordName, grant: Grant, lease: Millis },
+    Renew {
+        /// The record.
+        name: RecordName,
+        /// The grant to prolong.
+        grant: Grant,
+        /// How long the lease should last, counted from when the command is decided.
+        lease: Millis,
+    },
     /// Says how the execution ended.
-    Complete { name: RecordName, grant: Grant, response: StoredResponse },
+    Complete {
+        /// The record.
+        name: RecordName,
+        /// The grant under which the work was done.
+        grant: Grant,
+        /// The outcome.
+        response: StoredResponse,
+    },
     /// Gives the grant back: nothing was sent.
-    Release { name: RecordName, grant: Grant },
+    Release {
+        /// The record.
+        name: RecordName,
+        /// The grant to give back.
+        grant: Grant,
+    },
     /// Gives up: the work may have been done.
-    Unknown { name: RecordName, grant: Grant },
+    Unknown {
+        /// The record.
+        name: RecordName,
+        /// The grant to give up.
+        grant: Grant,
+    },
     /// An operator settles an indeterminate record.
-    Resolve { name: RecordName, fence: Fence, verdict: Verdict, by: String, reason: String, force: bool },
+    Resolve {
+        /// The record.
+        name: RecordName,
+        /// The fence that the operator saw: a decision about another one is stale.
+        fence: Fence,
+        /// What the operator found out.
+        verdict: Verdict,
+        /// Who decides.
+        by: String,
+        /// Why.
+        reason: String,
+        /// Whether a release may skip its waiting time.
+        force: bool,
+    },
     /// An operator removes a completed record.
-    Forget { name: RecordName, fence: Fence },
+    Forget {
+        /// The record.
+        name: RecordName,
+        /// The fence that the operator saw.
+        fence: Fence,
+    },
     /// The upstream's own service says that the outcome has changed since.
-    Revise { name: RecordName, response: StoredResponse },
+    Revise {
+        /// The record.
+        name: RecordName,
+        /// The outcome as it is now.
+        response: StoredResponse,
+    },
     /// The leader found that the record has something due.
-    Expire { name: RecordName },
+    Expire {
+        /// The record.
+        name: RecordName,
+    },
 }
 
 impl Command {
@@ -70,10 +122,21 @@ impl Command {
             | Self::Expire { name } => name,
         }
     }
+
+    /// Bytes of the response that the command carries; 0 without one. What a command takes in
+    /// memory and in the log beyond its name.
+    pub fn response_bytes(&self) -> usize {
+        match self {
+            Self::Complete { response, .. }
+            | Self::Resolve { verdict: Verdict::Completed(response), .. }
+            | Self::Revise { response, .. } => response.bytes(),
+            _ => 0,
+        }
+    }
 }
 
 /// One copy of a claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Claim {
     /// The record to claim.
     pub name: RecordName,
@@ -83,7 +146,9 @@ pub struct Claim {
     pub seen: Basis,
     /// Digest of the request.
     pub fingerprint: Fingerprint,
-    /// For how long, from the time at which the claim is granted. At least [`crate::lease::LEASE_MIN`].
+    /// For how long, from the time at which the claim is granted. The edge refuses less than
+    /// [`LEASE_MIN`](crate::lease::LEASE_MIN); a shorter one is decided all the same, and ends
+    /// before its holder may send anything.
     pub lease: Millis,
     /// The terms that the record will be kept under.
     pub terms: Terms,
@@ -92,7 +157,7 @@ pub struct Claim {
 }
 
 /// The proof of a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grant {
     /// The grant's fence.
     pub fence: Fence,
@@ -101,7 +166,7 @@ pub struct Grant {
 }
 
 /// How an operator settles an indeterminate record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verdict {
     /// The work was done, and this is its answer.
     Completed(StoredResponse),
@@ -110,7 +175,7 @@ pub enum Verdict {
 }
 
 /// An outcome, and how far the shard was when it was decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Decided {
     /// What was decided.
     pub outcome: Outcome,
@@ -119,10 +184,11 @@ pub struct Decided {
 }
 
 /// What a command is answered with. A refusal is an answer, not an error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// The claim's holder executes now.
     Granted {
+        /// The proof that the holder brings back.
         grant: Grant,
         /// 1 for the first grant of the generation, 2 for the first takeover, …
         attempt_no: u32,
@@ -134,10 +200,17 @@ pub enum Outcome {
         /// Shard time at which its lease ends.
         lease_until: Timestamp,
     },
-    /// The record was made by a request with another fingerprint; `stored` is what it was compared with.
-    Reused { stored: Fingerprint },
-    /// The claim's own earlier grant is over. The gateway, which knows that it sent nothing, releases it.
-    Spent { grant: Grant },
+    /// The record was made by a request with another fingerprint.
+    Reused {
+        /// The fingerprint that the claim's was compared with.
+        stored: Fingerprint,
+    },
+    /// The claim's own earlier grant is over. The gateway, which knows that it sent nothing,
+    /// releases it.
+    Spent {
+        /// The grant that is over.
+        grant: Grant,
+    },
     /// The copy was too old to be admitted: make a new one from the basis of this answer.
     Superseded,
     /// Nobody can tell whether the work was done.
@@ -149,8 +222,11 @@ pub enum Outcome {
     },
     /// The key's outcome.
     Replay(Box<Replay>),
-    /// The lease now ends at this shard time.
-    Renewed { lease_until: Timestamp },
+    /// The lease goes on.
+    Renewed {
+        /// Shard time at which the lease ends.
+        lease_until: Timestamp,
+    },
     /// The outcome is stored (now, or by the same command before).
     Completed,
     /// The grant was given back.
@@ -161,17 +237,27 @@ pub enum Outcome {
         takeover: bool,
     },
     /// An operator's verdict is stored.
-    Resolved { fence: Fence },
-    /// The record answers "later" until this shard time, then it is gone.
-    Forgotten { until: Timestamp },
+    Resolved {
+        /// The fence that the verdict took.
+        fence: Fence,
+    },
+    /// The record is forgotten: it answers "later" for some seconds, then it is gone.
+    Forgotten {
+        /// Shard time at which the key is free.
+        until: Timestamp,
+    },
     /// The revision is stored; the first outcome is revision 0.
-    Revised { revision: u32 },
+    Revised {
+        /// The number of the newest revision.
+        revision: u32,
+    },
     /// The grant is not the record's current one, or the record has moved on. Nothing was changed.
     Stale {
         /// The record as it is, where there is one: who lost its grant answers its client from it.
         record: Option<Box<Record>>,
     },
-    /// An operator's command met a record in another state, or came before its waiting time. Nothing was changed.
+    /// The command met a record in another state, came before its waiting time, or found no room
+    /// for one more revision. Nothing was changed.
     Conflict,
     /// Nothing was due.
     Nothing,
@@ -180,7 +266,7 @@ pub enum Outcome {
 }
 
 /// A completed record's answer to a repeat of its request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Replay {
     /// The stored response: the first outcome.
     pub response: StoredResponse,

@@ -1,12 +1,13 @@
 //! What the answer is: the pure core of oncegate.
 //!
-//! A *record* is what the cluster holds for one [`RecordName`]. A [`Command`] asks to change it; [`decide`] says what
-//! becomes of the record and what is answered; [`Machine`] runs the commands of a log entry in order over a
-//! [`RecordStore`]. A gateway that runs an upstream request follows [`execution`], a machine of its own.
+//! A *record* is what the cluster holds for one [`RecordName`]. A [`Command`] asks to change it;
+//! [`decide()`] says what becomes of the record and what is answered; [`Machine`] runs the commands
+//! of a log entry in order over a [`RecordStore`]. A gateway that runs an upstream request follows
+//! [`execution`], a machine of its own.
 //!
-//! Nothing here reads a clock, draws a random number, does I/O or awaits: time, identity and randomness are arguments,
-//! so that every replica that applies the same log holds the same records, and so that a model checker can drive the
-//! very code that decides in production.
+//! Nothing here reads a clock, draws a random number, does I/O or awaits: time, identity and
+//! randomness are arguments, so that every replica that applies the same log holds the same
+//! records, and so that a model checker can drive the very code that decides in production.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The name of a record: a tenant, an operation and a key, never less.
 //!
-//! A name is kept whole, as length-prefixed bytes, so that no two names can be confused by joining their parts; a hash of
-//! it places a record but never identifies it.
+//! A name is kept whole, as length-prefixed bytes, so that no two names can be confused by joining
+//! their parts; a hash of it places a record but never identifies it.
 
 use std::fmt;
 
@@ -14,7 +14,8 @@ use crate::key::IdempotencyKey;
 pub struct Scope {
     /// The tenant, from verified credentials only.
     pub tenant: String,
-    /// Values of the request fields that `scope_by` lists, in its order; empty where nothing is listed.
+    /// Values of the request fields that `scope_by` lists, in its order; empty where nothing is
+    /// listed.
     pub sub_account: Vec<String>,
     /// The credential's configured name where keys are isolated by credential.
     pub credential: Option<String>,
@@ -26,7 +27,8 @@ pub struct Scope {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RecordName(#[serde(with = "serde_bytes")] Vec<u8>);
 
-/// First byte of a name whose key came in a header; natural keys will have another, so the two never meet.
+/// First byte of a name whose key came in a header; natural keys will have another, so the two
+/// never meet.
 const HEADER_KEY_SPACE: u8 = 1;
 
 impl RecordName {
@@ -73,3 +75,6 @@ fn put(bytes: &mut Vec<u8>, part: &[u8]) {
     bytes.extend_from_slice(&(part.len() as u32).to_be_bytes());
     bytes.extend_from_slice(part);
 }
+
+#[cfg(test)]
+mod tests;

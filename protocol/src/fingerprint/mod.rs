@@ -1,6 +1,31 @@
 //! "Same key, same request?": a digest of what makes a request the request that it is.
+//!
+//! The digest covers method, concrete path, query, media type, the headers that the operation
+//! lists, and the body in its canonical form. Every part is digested with its length in
+//! front, so that no two requests are confused by where one part ends, and what kind of thing is
+//! digested comes first, so that a request, a payload and a text never share a fingerprint.
+//!
+//! Fingerprints are kept with records for as long as these live: a change of anything that is
+//! digested needs a new [`Fingerprint::VERSION`].
+
+mod body;
+mod digest;
+mod json;
+mod media;
+mod members;
+mod number;
+mod query;
+mod string;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use body::CanonicalBody;
+use digest::PartsDigest;
+use media::MediaType;
+
+/// The longest opaque fingerprint in bytes: room for any common digest in any common spelling.
+pub const OPAQUE_MAX: usize = 128;
 
 /// Digest of a request, with the version of the rules that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -10,3 +35,102 @@ pub struct Fingerprint {
     /// SHA-256 of the canonical form.
     pub digest: [u8; 32],
 }
+
+/// What a request says, as far as its fingerprint covers it.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestParts<'a> {
+    /// The method. Case matters.
+    pub method: &'a str,
+    /// The request target in origin form: the concrete path, and the query behind the first `?`.
+    /// Both count as they are spelled, with their percent-encoding.
+    pub target: &'a str,
+    /// The value of `Content-Type`; `None` where there is none.
+    pub content_type: Option<&'a [u8]>,
+    /// The headers that the operation lists, also those that the request does not have.
+    pub headers: &'a [ListedHeader<'a>],
+    /// The body; empty where there is none.
+    pub body: &'a [u8],
+}
+
+/// A header that counts, and its lines in the request.
+#[derive(Clone, Debug)]
+pub struct ListedHeader<'a> {
+    /// The field name, in any case.
+    pub name: &'a str,
+    /// The value of every line of that name, in order; empty where the request has none.
+    pub values: Vec<&'a [u8]>,
+}
+
+/// Why a text is no opaque fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OpaqueError {
+    /// There is nothing in it.
+    #[error("the fingerprint is empty")]
+    Empty,
+    /// It is longer than [`OPAQUE_MAX`].
+    #[error("the fingerprint is longer than {OPAQUE_MAX} bytes")]
+    TooLong,
+}
+
+impl Fingerprint {
+    /// The version of the rules that this code follows.
+    pub const VERSION: u8 = 1;
+
+    /// The fingerprint of an HTTP request.
+    ///
+    /// The order of query pairs of different names, of listed headers of different names, the
+    /// parameters of the media type, and what the canonical form of a body leaves open do not
+    /// matter. The media type of an empty body does not matter either: no body, and an empty one
+    /// that says what it would have been, are the same.
+    pub fn of_request(request: &RequestParts<'_>) -> Self {
+        let (path, query) = request.target.split_once('?').unwrap_or((request.target, ""));
+        let media_type = request.content_type.map(MediaType::of);
+        let media_type = media_type.filter(|_| !request.body.is_empty());
+
+        let mut digest = PartsDigest::new("request");
+        digest.part(request.method.as_bytes());
+        digest.part(path.as_bytes());
+        digest.parts(query::ordered_pairs(query));
+        digest.parts(media_type.iter().map(MediaType::as_bytes));
+        put_headers(&mut digest, request.headers);
+        CanonicalBody::of(media_type.as_ref(), request.body).put(&mut digest);
+        digest.finish()
+    }
+
+    /// The fingerprint of a JSON document that stands for a request in the claims API.
+    pub fn of_payload(json: &[u8]) -> Self {
+        let mut digest = PartsDigest::new("payload");
+        CanonicalBody::of_json(json).put(&mut digest);
+        digest.finish()
+    }
+
+    /// The fingerprint that a user of the claims API has made, in any form.
+    ///
+    /// # Errors
+    /// When the text is empty or longer than [`OPAQUE_MAX`].
+    pub fn opaque(text: &str) -> Result<Self, OpaqueError> {
+        if text.is_empty() {
+            return Err(OpaqueError::Empty);
+        }
+        if text.len() > OPAQUE_MAX {
+            return Err(OpaqueError::TooLong);
+        }
+        let mut digest = PartsDigest::new("opaque");
+        digest.part(text.as_bytes());
+        Ok(digest.finish())
+    }
+}
+
+fn put_headers(digest: &mut PartsDigest, headers: &[ListedHeader<'_>]) {
+    let mut named: Vec<_> =
+        headers.iter().map(|header| (header.name.to_ascii_lowercase(), &header.values)).collect();
+    named.sort_by(|(one, _), (other, _)| one.cmp(other));
+    digest.count(named.len());
+    for (name, values) in named {
+        digest.part(name.as_bytes());
+        digest.parts(values.iter().map(|value| value.trim_ascii()));
+    }
+}
+
+#[cfg(test)]
+mod tests;

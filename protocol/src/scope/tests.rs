@@ -1,0 +1,65 @@
+//! Names are told apart by all their parts and by nothing else.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+#[test]
+fn c28_parts_of_a_name_cannot_be_confused_by_joining_them() {
+    let tenants = ["a", "a:b", "b:c", "c", "a/b", "b", "a%3Ab", "a\nb", "", "a\0b", "\0"];
+    let keys = ["a", "a:b", "b:c", "c", "a/b", "b", "a%3Ab", "bc"];
+    let mut names = BTreeSet::new();
+    let mut made = 0;
+    for tenant in tenants {
+        for key in keys {
+            for operation in [None, Some(""), Some("b"), Some("b:c")] {
+                names.insert(name(tenant, &[], None, operation, key));
+                names.insert(name(tenant, &[], operation, None, key));
+                names.insert(name(tenant, &["a"], None, operation, key));
+                names.insert(name(tenant, &["a", "b"], None, operation, key));
+                names.insert(name(tenant, &["ab"], None, operation, key));
+                names.insert(name(tenant, &["", ""], None, operation, key));
+                // Without an operation and without a credential the first two are one name.
+                made += if operation.is_none() { 5 } else { 6 };
+            }
+        }
+    }
+    assert_eq!(names.len(), made);
+}
+
+#[test]
+fn a_name_has_the_bytes_that_were_stored_by_every_version_before() {
+    let name = name("acme", &["acct_1", ""], Some("web"), None, "k");
+    let mut expected = vec![1, 0, 0, 0, 4];
+    expected.extend_from_slice(b"acme");
+    expected.extend_from_slice(&[0, 0, 0, 2, 0, 0, 0, 6]);
+    expected.extend_from_slice(b"acct_1");
+    expected.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0, 3]);
+    expected.extend_from_slice(b"web");
+    expected.extend_from_slice(&[0, 0, 0, 0, 1, b'k']);
+    assert_eq!(name.as_bytes(), expected);
+    assert_eq!(RecordName::from_bytes(expected), name);
+}
+
+#[test]
+fn a_name_is_not_shown_in_clear() {
+    let shown = format!("{:?}", name("acme", &[], None, None, "secret"));
+    assert!(!shown.contains("secret") && !shown.contains("acme"), "{shown}");
+}
+
+fn name(
+    tenant: &str,
+    sub_account: &[&str],
+    credential: Option<&str>,
+    operation: Option<&str>,
+    key: &str,
+) -> RecordName {
+    let scope = Scope {
+        tenant: tenant.to_owned(),
+        sub_account: sub_account.iter().map(|part| (*part).to_owned()).collect(),
+        credential: credential.map(str::to_owned),
+        operation: operation.map(str::to_owned),
+    };
+    let key = IdempotencyKey::from_text(key, 255).expect("a key");
+    RecordName::new(&scope, &key)
+}
