@@ -1,4 +1,5 @@
-//! What a node is told when it starts. Typed and checked by the caller; no file or environment is read here.
+//! What a node is told when it starts. Typed and checked by the caller; no file or environment is
+//! read here.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -27,7 +28,8 @@ pub struct Peer {
     pub region: String,
 }
 
-/// The cluster's secret, with which nodes prove themselves to each other; never sent, never printed.
+/// The cluster's secret, with which nodes prove themselves to each other; never sent, never
+/// printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Whether a failed command may still take effect.
@@ -15,8 +16,9 @@ pub enum Certainty {
 
 /// Why a command was not answered.
 ///
-/// Before a proposal is handed to Raft an error may be definite; after it none is, not even "I am no longer the leader".
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+/// Before a proposal is handed to Raft an error may be definite; after it none is, not even "I am
+/// no longer the leader".
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SubmitError {
     /// No leader is known, or the one that is known cannot be reached.
     #[error("shard has no reachable leader")]
@@ -39,7 +41,8 @@ pub enum SubmitError {
     /// The deadline passed while the answer was awaited.
     #[error("no answer in time")]
     TimedOut,
-    /// The connection to the leader broke, or the leader lost its leadership, while the answer was awaited.
+    /// The connection to the leader broke, or the leader lost its leadership, while the answer was
+    /// awaited.
     #[error("answer lost with the leader")]
     Lost,
 }
@@ -62,7 +65,8 @@ impl SubmitError {
 /// Why a node did not start, or stopped. Each says in one line what to do.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The data directory is another node's, another cluster's, or was made for another number of shards.
+    /// The data directory is another node's, another cluster's, or was made for another number of
+    /// shards.
     #[error("data directory {dir}: {found}; {remedy}")]
     ForeignDirectory {
         /// The directory.
@@ -73,13 +77,18 @@ pub enum StartError {
         remedy: String,
     },
     /// Another process uses the data directory.
-    #[error("data directory {dir} is in use by another process; stop it or choose another data_dir")]
+    #[error(
+        "data directory {dir} is in use by another process; stop it or choose another data_dir"
+    )]
     InUse {
         /// The directory.
         dir: PathBuf,
     },
     /// The log or the records are damaged.
-    #[error("{file}: damaged at byte {offset}: {what}; remove this node from the cluster and add it again with an empty data_dir")]
+    #[error(
+        "{file}: damaged at byte {offset}: {what}; \
+         remove this node from the cluster and add it again with an empty data_dir"
+    )]
     Damaged {
         /// The damaged file.
         file: PathBuf,
@@ -99,7 +108,9 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// The disk is full.
-    #[error("{dir}: disk is full ({free} bytes free, {needed} needed); free some space and start again")]
+    #[error(
+        "{dir}: disk is full ({free} bytes free, {needed} needed); free some space and start again"
+    )]
     DiskFull {
         /// The data directory.
         dir: PathBuf,

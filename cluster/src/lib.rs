@@ -1,8 +1,8 @@
 //! Who answers, and where it is kept: the nodes and Raft shards of an oncegate cluster.
 //!
-//! A [`Node`] opens its data directory, connects to its peers and takes part in every shard of the cluster. It takes
-//! [`Command`](protocol::Command)s for record names, finds the shard and its leader, and answers with what was decided, once that
-//! is durable on a majority.
+//! A [`Node`] opens its data directory, connects to its peers and takes part in every shard of the
+//! cluster. It takes [`Command`](protocol::Command)s for record names, finds the shard and its
+//! leader, and answers with what was decided, once that is durable on a majority.
 
 #![forbid(unsafe_code)]
 
@@ -12,8 +12,11 @@ pub mod error;
 pub mod placement;
 
 mod codec;
+pub mod failpoint;
+mod formation;
 mod node;
 mod raft;
+mod router;
 mod shard;
 mod storage;
 mod transport;
@@ -21,5 +24,6 @@ mod transport;
 pub use clock::{Clock, SystemClock};
 pub use config::{NodeConfig, NodeId, Peer, Secret};
 pub use error::{Certainty, StartError, SubmitError};
-pub use node::{Found, Node, NodeStatus, Readiness, ShardStatus};
+pub use node::{Node, NodeStatus, Readiness, ShardStatus};
 pub use placement::ShardId;
+pub use raft::Found;

@@ -1,27 +1,50 @@
-//! A node: opens storage, starts the shards, routes commands to leaders.
+//! A node: opens its directory, starts its shards, and stops them again.
+
+mod tend;
 
 use std::net::TcpListener;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use protocol::{Basis, Command, Decided, Record, RecordName, Timestamp};
+use bytes::Bytes;
+use protocol::{Basis, Command, Decided, RecordName, Timestamp};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, ClockGuard};
 use crate::config::{NodeConfig, NodeId};
 use crate::error::{StartError, SubmitError};
-use crate::placement::ShardId;
+use crate::formation::{self, Founder};
+use crate::placement::{ShardId, SlotTable};
+use crate::raft::{Found, Replica, ReplicaParts};
+use crate::router::{self, Router};
+use crate::shard::{Admission, ShardHandle};
+use crate::storage::disk::OsDisk;
+use crate::storage::identity::Directory;
+use crate::storage::records::Records;
+use crate::storage::space::DiskWatch;
+use crate::storage::wal::{Wal, WalOptions};
+use crate::transport::{Caller, PeerHello, Reply, Request, Service, TcpTransport, Transport};
 
 /// A running node. Clones share it.
 #[derive(Clone)]
-pub struct Node {}
+pub struct Node {
+    inner: Arc<Inner>,
+}
 
-/// What a read through the log found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The record; `None` when the name is absent.
-    pub record: Option<Record>,
-    /// The shard's position when it was read.
-    pub basis: Basis,
+struct Inner {
+    config: NodeConfig,
+    clock: Arc<dyn Clock>,
+    guard: Arc<ClockGuard>,
+    founder: Arc<Founder>,
+    router: Arc<Router>,
+    transport: Arc<TcpTransport>,
+    wal: Arc<Wal>,
+    records: Records,
+    disk: Arc<DiskWatch>,
+    failure: watch::Sender<Option<Arc<StartError>>>,
+    /// They hold this too, so only [`Node::stop`] lets go of everything.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 /// Whether this process can get claims decided.
@@ -40,8 +63,9 @@ pub struct NodeStatus {
     pub id: NodeId,
     /// Every shard as this node sees it.
     pub shards: Vec<ShardStatus>,
-    /// How far this node's wall clock is ahead of the cluster's median, in milliseconds.
-    pub clock_offset_ms: i64,
+    /// How far this node's wall clock is ahead of the cluster's median, in milliseconds; `None`
+    /// while no majority was heard.
+    pub clock_offset_ms: Option<i64>,
     /// Whether the wall clock may be stamped on the log.
     pub clock_trusted: bool,
     /// Peers that are connected now.
@@ -61,11 +85,14 @@ pub struct ShardStatus {
     pub last_index: u64,
     /// Index of the last entry applied here.
     pub applied_index: u64,
+    /// Index of the last entry that this node's log no longer holds; its records do.
+    pub purged_index: u64,
 }
 
 impl Node {
-    /// Opens the data directory, recovers, and starts to take part in the cluster. `peers` is the bound listener
-    /// for the other nodes. Returns once this node's own state is recovered; see [`Node::readiness`] for the cluster's.
+    /// Opens the data directory, recovers, and starts to take part in the cluster. `peers` is the
+    /// bound listener for the other nodes. Returns once this node's own state is recovered; see
+    /// [`Node::readiness`] for the cluster's.
     ///
     /// Must be called within a tokio runtime, on which the node's tasks will run.
     ///
@@ -76,8 +103,50 @@ impl Node {
         peers: TcpListener,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StartError> {
-        let _ = (config, peers, clock);
-        todo!("node")
+        let instance = rand::random();
+        let directory =
+            Directory::open(&config.data_dir, &config.cluster, config.id, config.shards, instance)?;
+        // A node that belongs to a cluster has a log; an empty one in its place would have
+        // forgotten its votes.
+        let create = directory.formation().is_none();
+        let options = WalOptions::new(config.data_dir.join("wal"), create);
+        let wal = Arc::new(Wal::open(Arc::new(OsDisk), options)?);
+        let records = Records::open(&config.data_dir.join("records"))?;
+        let members: Vec<_> = config.peers.iter().map(|peer| peer.id).collect();
+        let guard = Arc::new(ClockGuard::new(clock.clone(), config.id, members.clone()));
+        let founder = Founder::new(config.id, members, directory);
+        let service =
+            Arc::new(NodeService { founder: founder.clone(), router: watch::Sender::new(None) });
+        let instance = founder.instance();
+        let transport =
+            TcpTransport::start(&config, instance, peers, guard.clone(), service.clone())
+                .map_err(|error| StartError::Config(format!("peer listener: {error}")))?;
+        let transport = Arc::new(transport);
+        let disk = Arc::new(DiskWatch::default());
+        let stores = Stores { wal: wal.clone(), records: records.clone() };
+        let shards =
+            start_shards(&config, &stores, transport.clone(), &guard, disk.clone()).await?;
+        let table = SlotTable::new(config.shards);
+        let router = Router::new(config.id, table, shards, transport.clone(), guard.clone());
+        let router = Arc::new(router);
+        service.router.send_replace(Some(router.clone()));
+        let failure = watch::Sender::new(None);
+        let inner = Inner {
+            config,
+            clock,
+            guard,
+            founder,
+            router,
+            transport,
+            wal,
+            records,
+            disk,
+            failure,
+            tasks: Mutex::default(),
+        };
+        let node = Self { inner: Arc::new(inner) };
+        tend::start(&node);
+        Ok(node)
     }
 
     /// Has `command` decided and made durable on a majority, by the leader of its name's shard.
@@ -86,55 +155,221 @@ impl Node {
     ///
     /// # Errors
     /// See [`SubmitError`], in particular its certainty.
-    pub async fn submit(&self, command: Command, deadline: Instant) -> Result<Decided, SubmitError> {
-        let _ = (command, deadline);
-        todo!("node")
+    pub async fn submit(
+        &self,
+        command: Command,
+        deadline: Instant,
+    ) -> Result<Decided, SubmitError> {
+        self.inner.router.submit(command, deadline).await
     }
 
-    /// Reads a record through the log: what is found was current when the leader confirmed its leadership, after this call
+    /// Reads a record through the log: what is found was current at some moment after this call
     /// began.
     ///
     /// # Errors
     /// See [`SubmitError`]; a read changes nothing, so any error may be retried.
     pub async fn read(&self, name: &RecordName, deadline: Instant) -> Result<Found, SubmitError> {
-        let _ = (name, deadline);
-        todo!("node")
+        self.inner.router.read(name, deadline).await
     }
 
-    /// What a copy of a claim for `name` carries: how far this node has seen the name's shard, and its estimate of
-    /// the leader's clock now. `None` while this process's own clock is not trusted: it must not submit claims then.
+    /// What a copy of a claim for `name` carries: how far this node has seen the name's shard, and
+    /// its estimate of the leader's clock now. `None` while this process's own clock is not
+    /// trusted: it must not submit claims then.
     pub fn seen(&self, name: &RecordName) -> Option<Basis> {
-        let _ = name;
-        todo!("node")
+        self.inner.router.seen(name)
     }
 
     /// The wall clock as this node reads it, for rendering times to users; never for decisions.
     pub fn wall(&self) -> Timestamp {
-        todo!("node")
+        self.inner.clock.wall()
     }
 
-    /// Time since a fixed moment on a clock that never jumps and runs while the machine sleeps; leases are counted by it.
-    pub fn boot(&self) -> std::time::Duration {
-        todo!("node")
+    /// Time since a fixed moment on a clock that never jumps and runs while the machine sleeps;
+    /// leases are counted by it.
+    pub fn boot(&self) -> Duration {
+        self.inner.clock.boot()
     }
 
     /// Whether this process can get claims decided now.
     pub fn readiness(&self) -> Readiness {
-        todo!("node")
+        match self.inner.obstacle() {
+            None => Readiness::Ready,
+            Some(obstacle) => Readiness::NotReady(obstacle),
+        }
     }
 
     /// The node as operators see it.
     pub fn status(&self) -> NodeStatus {
-        todo!("node")
+        let reading = self.inner.guard.reading();
+        let status = |(index, shard): (usize, &ShardHandle)| {
+            let status = shard.replica().status();
+            ShardStatus {
+                shard: ShardId(index as u16),
+                leader: status.leader,
+                term: status.term,
+                last_index: status.last_index,
+                applied_index: status.applied_index,
+                purged_index: status.purged_index,
+            }
+        };
+        NodeStatus {
+            id: self.inner.config.id,
+            shards: self.inner.router.shards().iter().enumerate().map(status).collect(),
+            clock_offset_ms: reading.offset_ms,
+            clock_trusted: reading.distrust.is_none(),
+            connected: self.inner.transport.connected(),
+        }
     }
 
-    /// Resolves when the node can no longer take part: a failed disk, a lost log.
-    pub async fn failed(&self) -> StartError {
-        todo!("node")
+    /// Resolves when the node can no longer take part: a failed disk, a lost log, a cluster that it
+    /// does not belong to.
+    pub async fn failed(&self) -> Arc<StartError> {
+        let mut failure = self.inner.failure.subscribe();
+        loop {
+            if let Some(error) = failure.borrow_and_update().clone() {
+                return error;
+            }
+            if failure.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Hands leaderships over, stops taking part and closes the files. Bounded to a few seconds.
+    /// The data directory is free again once every clone of the node is dropped.
     pub async fn stop(&self) {
-        todo!("node")
+        tend::hand_over(&self.inner).await;
+        let mut tasks = std::mem::take(&mut *self.inner.tasks.lock().expect("no holder panics"));
+        tasks.shutdown().await;
+        for shard in self.inner.router.shards() {
+            shard.replica().stop().await;
+        }
+        self.inner.transport.stop().await;
+        let wal = self.inner.wal.clone();
+        if tokio::task::spawn_blocking(move || wal.close()).await.is_err() {
+            tracing::error!("log was not closed cleanly");
+        }
+    }
+}
+
+/// Where all shards of a node are kept.
+struct Stores {
+    wal: Arc<Wal>,
+    records: Records,
+}
+
+/// Recovers every shard and starts its replica and its actor.
+async fn start_shards(
+    config: &NodeConfig,
+    stores: &Stores,
+    transport: Arc<TcpTransport>,
+    guard: &Arc<ClockGuard>,
+    disk: Arc<DiskWatch>,
+) -> Result<Vec<ShardHandle>, StartError> {
+    let admission = Admission::new();
+    let mut shards = Vec::with_capacity(usize::from(config.shards));
+    for shard in (0..config.shards).map(ShardId) {
+        let parts = ReplicaParts {
+            node: config.id,
+            shard,
+            log: stores.wal.shard(shard),
+            records: stores.records.shard(shard),
+            transport: transport.clone(),
+            guard: guard.clone(),
+        };
+        let replica = Replica::start(parts).await?;
+        let (guard, disk) = (guard.clone(), disk.clone());
+        shards.push(ShardHandle::start(replica, guard, disk, admission.clone()));
+    }
+    Ok(shards)
+}
+
+impl Inner {
+    /// The first thing that keeps this node from getting claims decided.
+    fn obstacle(&self) -> Option<String> {
+        if let Some(error) = self.failure.borrow().as_ref() {
+            return Some(error.to_string());
+        }
+        if !self.founder.is_formed() {
+            return Some("the cluster is not formed yet: a first member is missing".to_owned());
+        }
+        if let Some(distrust) = self.guard.reading().distrust {
+            return Some(format!("clock: {distrust}"));
+        }
+        let connected = self.transport.connected();
+        self.router.shards().iter().enumerate().find_map(|(shard, handle)| {
+            let replica = handle.replica();
+            match replica.leader() {
+                None => Some(format!("shard {shard} has no leader")),
+                Some(leader) if leader == self.config.id => {
+                    replica.quorum_lost().then(|| format!("shard {shard} has lost its majority"))
+                }
+                Some(leader) => (!connected.contains(&leader))
+                    .then(|| format!("shard {shard}: its leader, node {leader}, is not reached")),
+            }
+        })
+    }
+
+    fn fail(&self, error: StartError) {
+        self.failure.send_if_modified(|failure| {
+            let first = failure.is_none();
+            if first {
+                tracing::error!(%error, "node cannot go on");
+                *failure = Some(Arc::new(error));
+            }
+            first
+        });
+    }
+
+    fn replicas(&self) -> Vec<Replica> {
+        self.router.shards().iter().map(|shard| shard.replica().clone()).collect()
+    }
+}
+
+/// What this node does for its peers. Requests that come before the shards are recovered are
+/// refused.
+struct NodeService {
+    founder: Arc<Founder>,
+    router: watch::Sender<Option<Arc<Router>>>,
+}
+
+impl NodeService {
+    fn router(&self) -> Option<Arc<Router>> {
+        self.router.borrow().clone()
+    }
+
+    fn answer(reply: Reply, body: Option<Bytes>) {
+        match body {
+            Some(body) => reply.send(body),
+            None => reply.refuse(),
+        }
+    }
+}
+
+impl Service for NodeService {
+    fn admit(&self, hello: &PeerHello) -> Result<(), String> {
+        self.founder.admit(hello)
+    }
+
+    fn serve(&self, from: Caller, request: Request, reply: Reply) {
+        let Some(router) = self.router() else { return reply.refuse() };
+        let Request { kind, shard, body } = request;
+        match kind {
+            router::SUBMIT => router.serve_submit(shard, &body, reply),
+            router::READ => router.serve_read(shard, &body, reply),
+            formation::STATUS => Self::answer(reply, Some(self.founder.serve_status())),
+            formation::FORM => Self::answer(reply, self.founder.serve_form(from.node, &body)),
+            _ => match router.shards().get(usize::from(shard.0)) {
+                Some(shard) => shard.replica().inbound().serve(from, kind, body, reply),
+                None => reply.refuse(),
+            },
+        }
+    }
+
+    fn closed(&self, from: Caller) {
+        let Some(router) = self.router() else { return };
+        for shard in router.shards() {
+            shard.replica().inbound().closed(from);
+        }
     }
 }

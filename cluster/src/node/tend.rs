@@ -1,0 +1,129 @@
+//! What a node looks after while it runs: formation, checkpoints, disk space, the clock, its own
+//! failure.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Inner, Node};
+use crate::config::NodeId;
+use crate::error::StartError;
+use crate::storage::identity::free_bytes;
+use crate::storage::wal::Space;
+use crate::transport::{Refusal, Transport};
+
+/// How often the node looks after things: soon enough to notice a filling disk or a jumped clock
+/// before it does harm.
+const ROUND: Duration = Duration::from_millis(500);
+
+/// Between two steps of a sweep, and between two looks whether there is something to sweep.
+const SWEEP_GAP: Duration = Duration::from_millis(10);
+const SWEEP_IDLE: Duration = Duration::from_secs(10);
+
+/// How long a stopping node waits for others to take its leaderships over.
+const HAND_OVER: Duration = Duration::from_secs(3);
+
+/// Between two leadership transfers: each costs its shard's claims a round trip, and they need not
+/// all pay at once.
+const TRANSFER_GAP: Duration = Duration::from_millis(20);
+
+/// Starts the tasks of a node. They end when it stops.
+pub(super) fn start(node: &Node) {
+    let mut tasks = node.inner.tasks.lock().expect("no holder panics");
+    tasks.spawn(form(node.inner.clone()));
+    tasks.spawn(rounds(node.inner.clone()));
+    tasks.spawn(watch_log(node.inner.clone()));
+    tasks.spawn(sweep(node.inner.clone()));
+    for replica in node.inner.replicas() {
+        let inner = node.inner.clone();
+        tasks.spawn(async move {
+            let reason = replica.failed().await;
+            inner.fail(StartError::Engine(reason));
+        });
+    }
+}
+
+async fn form(inner: Arc<Inner>) {
+    let replicas = inner.replicas();
+    if let Err(error) = inner.founder.form(&*inner.transport, &replicas).await {
+        inner.fail(error);
+    }
+}
+
+async fn watch_log(inner: Arc<Inner>) {
+    let error = inner.wal.failed().await;
+    inner.fail(error.into());
+}
+
+/// Removes what snapshots have replaced, little by little and off the engine's thread.
+async fn sweep(inner: Arc<Inner>) {
+    loop {
+        let records = inner.records.clone();
+        match tokio::task::spawn_blocking(move || records.sweep()).await {
+            Ok(Ok(true)) => tokio::time::sleep(SWEEP_GAP).await,
+            Ok(Ok(false)) => tokio::time::sleep(SWEEP_IDLE).await,
+            Ok(Err(error)) => return inner.fail(StartError::Engine(error.to_string())),
+            Err(_) => return,
+        }
+    }
+}
+
+async fn rounds(inner: Arc<Inner>) {
+    let mut round = interval(ROUND);
+    round.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        round.tick().await;
+        look_at_disk(&inner);
+        look_at_refusals(&inner);
+        for replica in inner.replicas() {
+            replica.checkpoint_if_due().await;
+        }
+        if !inner.guard.trusted() {
+            // Whoever stamps no time cannot serve its shards: another node should lead them.
+            give_up_leaderships(&inner).await;
+        }
+    }
+}
+
+fn look_at_disk(inner: &Inner) {
+    match free_bytes(&inner.config.data_dir) {
+        Ok(free) => inner.disk.observe(free, inner.wal.space() == Space::Ok),
+        Err(error) => tracing::warn!(%error, "free disk space cannot be read"),
+    }
+}
+
+/// A node that belongs to no cluster yet, and is refused by one that does, was wiped: it must not
+/// wait for ever.
+fn look_at_refusals(inner: &Inner) {
+    if inner.founder.is_formed() {
+        return;
+    }
+    let refused = inner.transport.refusals().into_iter().find(|refusal| !refusal.by_us);
+    if let Some(Refusal { peer, reason, .. }) = refused {
+        inner.fail(StartError::Refused { node: peer.0, reason });
+    }
+}
+
+/// Asks connected peers to take over what this node leads, spread over them.
+async fn give_up_leaderships(inner: &Inner) -> usize {
+    let peers = inner.transport.connected();
+    if peers.is_empty() {
+        return 0;
+    }
+    let led: Vec<_> = inner.replicas().into_iter().filter(|replica| replica.is_leader()).collect();
+    for (index, replica) in led.iter().enumerate() {
+        let to: NodeId = peers[index % peers.len()];
+        replica.transfer_leader(to).await;
+        tokio::time::sleep(TRANSFER_GAP).await;
+    }
+    led.len()
+}
+
+/// Hands every leadership over before a stop, so that nobody has to notice it by a time-out.
+pub(super) async fn hand_over(inner: &Inner) {
+    let begin = Instant::now();
+    while give_up_leaderships(inner).await > 0 && begin.elapsed() < HAND_OVER {
+        tokio::time::sleep(TRANSFER_GAP).await;
+    }
+}

@@ -1,0 +1,306 @@
+//! A replica: this node's part in one shard's Raft group. The only folder that names openraft.
+
+mod inbound;
+pub(crate) mod kind;
+mod log_store;
+mod network;
+mod pipeline;
+mod record_store;
+mod snapshot;
+mod state_machine;
+mod types;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use openraft::Instant;
+use openraft::async_runtime::WatchReceiver;
+use openraft::{Config, SnapshotPolicy};
+use protocol::{Basis, Decided, Record, RecordName};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::inbound::Inbound;
+use self::log_store::LogStore;
+use self::network::Network;
+use self::state_machine::{Position, StateMachine};
+use self::types::{EncodedBatch, FanOut, TypeConfig};
+use crate::clock::ClockGuard;
+use crate::config::NodeId;
+use crate::error::StartError;
+use crate::placement::ShardId;
+use crate::storage::records::ShardRecords;
+use crate::storage::wal::ShardLog;
+use crate::transport::Transport;
+
+type Raft = openraft::Raft<TypeConfig, StateMachine>;
+
+/// Heartbeats cost an idle node about 3% of a core at 16 shards; ten a second find a dead leader
+/// within a second.
+const HEARTBEAT_MS: u64 = 100;
+/// A leader is given up after four to eight missed heartbeats.
+const ELECTION_MS: (u64, u64) = (4 * HEARTBEAT_MS, 8 * HEARTBEAT_MS);
+/// Most entries in one append; its bytes are bounded by the log store.
+const APPEND_ENTRIES_MAX: u64 = 256;
+/// Entries kept behind a snapshot, so that a follower that was away for a moment needs no snapshot.
+const KEEP_ENTRIES: u64 = 256;
+/// Bounds of openraft's own queues. The actor proposes one entry at a time and a peer's appends are
+/// windowed, so these are never near full; they only keep a fault from growing without end.
+const QUEUE_MAX: u64 = 1024;
+
+/// A leader whose majority was silent for longer is taken to be cut off.
+const QUORUM_SILENCE_MAX: Duration = Duration::from_secs(2);
+
+/// When a checkpoint is worth its fsync: the log then holds this many bytes, or this many entries,
+/// since the last. Bytes bound the memory that the log takes, entries the time that a restart
+/// takes.
+const CHECKPOINT_BYTES: u64 = 4 << 20;
+const CHECKPOINT_ENTRIES: u64 = 20_000;
+
+/// What a read through the log found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// The record; `None` when the name is absent.
+    pub record: Option<Record>,
+    /// The shard's position when it was read.
+    pub basis: Basis,
+}
+
+/// What a replica is made of.
+pub(crate) struct ReplicaParts {
+    pub(crate) node: NodeId,
+    pub(crate) shard: ShardId,
+    pub(crate) log: ShardLog,
+    pub(crate) records: ShardRecords,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) guard: Arc<ClockGuard>,
+}
+
+/// This node's replica of a shard. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Replica {
+    shard: ShardId,
+    raft: Raft,
+    log: ShardLog,
+    position: Arc<Position>,
+    inbound: Arc<Inbound>,
+}
+
+/// A replica as its node sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReplicaStatus {
+    pub(crate) leader: Option<NodeId>,
+    pub(crate) term: u64,
+    pub(crate) last_index: u64,
+    pub(crate) applied_index: u64,
+    pub(crate) purged_index: u64,
+}
+
+impl Replica {
+    /// Recovers the replica from its log and records and starts it. One that was never initialised
+    /// waits.
+    ///
+    /// # Errors
+    /// [`StartError::Engine`] when log or records cannot be read or do not fit together.
+    pub(crate) async fn start(parts: ReplicaParts) -> Result<Self, StartError> {
+        let ReplicaParts { node, shard, log, records, transport, guard } = parts;
+        let failed =
+            |error: &dyn std::fmt::Display| StartError::Engine(format!("shard {shard}: {error}"));
+        let machine = StateMachine::open(records.clone()).map_err(|error| failed(&error))?;
+        let position = machine.position();
+        let network = Network::new(shard, transport);
+        let raft = Raft::new(node.0, config()?, network, LogStore::new(log.clone()), machine)
+            .await
+            .map_err(|error| failed(&error))?;
+        let inbound = Arc::new(Inbound::new(raft.clone(), records, guard));
+        Ok(Self { shard, raft, log, position, inbound })
+    }
+
+    /// Makes `members` the shard's first voters. Called on one node, once in the life of a cluster;
+    /// repeating it is harmless.
+    ///
+    /// # Errors
+    /// When Raft has stopped.
+    pub(crate) async fn initialize(&self, members: &[NodeId]) -> Result<(), StartError> {
+        let failed = |error: String| StartError::Engine(format!("shard {}: {error}", self.shard));
+        if self.raft.is_initialized().await.map_err(|error| failed(error.to_string()))? {
+            return Ok(());
+        }
+        let members: BTreeMap<u64, ()> = members.iter().map(|id| (id.0, ())).collect();
+        self.raft.initialize(members).await.map_err(|error| failed(error.to_string()))
+    }
+
+    /// The serving side for the other nodes.
+    pub(crate) fn inbound(&self) -> &Arc<Inbound> {
+        &self.inbound
+    }
+
+    /// The shard's leader as far as this replica knows.
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        self.raft.server_metrics().borrow_watched().current_leader.map(NodeId)
+    }
+
+    /// Whether this replica leads but has not heard from a majority for [`QUORUM_SILENCE_MAX`].
+    pub(crate) fn quorum_lost(&self) -> bool {
+        let metrics = self.raft.metrics();
+        let acked = metrics.borrow_watched().last_quorum_acked;
+        acked.is_none_or(|acked| acked.elapsed() > QUORUM_SILENCE_MAX)
+    }
+
+    /// Whether this replica believes to lead, and has finished the election.
+    pub(crate) fn is_leader(&self) -> bool {
+        self.raft.is_leader()
+    }
+
+    /// How far this replica has applied the log.
+    pub(crate) fn basis(&self) -> Basis {
+        self.position.basis()
+    }
+
+    /// Proposes an encoded [`protocol::Batch`] as one log entry. `answer` gets the decisions once
+    /// the entry is applied here, or `None` when it may or may not have been; it is dropped
+    /// uncalled when Raft stops.
+    ///
+    /// # Errors
+    /// When Raft has stopped.
+    pub(crate) async fn propose(
+        &self,
+        batch: Bytes,
+        answer: impl FnOnce(Option<Vec<Decided>>) + Send + 'static,
+    ) -> Result<(), Stopped> {
+        let responder =
+            FanOut::new(move |result: openraft::raft::ClientWriteResult<TypeConfig>| {
+                answer(result.ok().map(|response| response.data));
+            });
+        let proposed = self.raft.client_write_ff(EncodedBatch(batch), Some(responder)).await;
+        proposed.map_err(|_| Stopped)
+    }
+
+    /// The record of `name` after every entry applied here so far.
+    ///
+    /// # Errors
+    /// When Raft has stopped or the record store cannot be read.
+    pub(crate) async fn find(&self, name: RecordName) -> Result<Found, Stopped> {
+        let found = self
+            .raft
+            .with_state_machine(move |machine| {
+                let found = machine.find(&name);
+                Box::pin(std::future::ready(found))
+            })
+            .await;
+        match found {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => {
+                tracing::error!(shard = self.shard.0, %error, "record cannot be read");
+                Err(Stopped)
+            }
+            Err(_) => Err(Stopped),
+        }
+    }
+
+    /// Names of at most `limit` records that are due at or before `until`, by this replica's
+    /// records.
+    pub(crate) async fn due(
+        &self,
+        until_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<RecordName>, Stopped> {
+        let due = self
+            .raft
+            .with_state_machine(move |machine| {
+                let due = machine.due(until_ms, limit);
+                Box::pin(std::future::ready(due))
+            })
+            .await;
+        match due {
+            Ok(Ok(due)) => Ok(due),
+            Ok(Err(error)) => {
+                tracing::error!(shard = self.shard.0, %error, "due records cannot be read");
+                Err(Stopped)
+            }
+            Err(_) => Err(Stopped),
+        }
+    }
+
+    /// Makes a checkpoint when the log has grown enough since the last: records are synced, then
+    /// the log is purged.
+    pub(crate) async fn checkpoint_if_due(&self) {
+        let metrics = self.raft.metrics().borrow_watched().clone();
+        let applied = metrics.last_applied.map_or(0, |log_id| log_id.index);
+        let last = metrics.snapshot.map_or(0, |log_id| log_id.index);
+        let entries = applied.saturating_sub(last);
+        let due = entries >= CHECKPOINT_ENTRIES
+            || (entries > KEEP_ENTRIES && self.log.bytes() >= CHECKPOINT_BYTES);
+        if due && self.raft.trigger().snapshot().await.is_err() {
+            tracing::debug!(shard = self.shard.0, "no checkpoint: raft has stopped");
+        }
+    }
+
+    /// Asks `to` to take over the leadership; what becomes of it shows in [`Replica::leader`].
+    pub(crate) async fn transfer_leader(&self, to: NodeId) {
+        if self.raft.trigger().transfer_leader(to.0).await.is_err() {
+            tracing::debug!(shard = self.shard.0, "no transfer: raft has stopped");
+        }
+    }
+
+    /// The replica as its node sees it.
+    pub(crate) fn status(&self) -> ReplicaStatus {
+        let metrics = self.raft.metrics().borrow_watched().clone();
+        ReplicaStatus {
+            leader: metrics.current_leader.map(NodeId),
+            term: metrics.current_term,
+            last_index: metrics.last_log_index.unwrap_or(0),
+            applied_index: metrics.last_applied.map_or(0, |log_id| log_id.index),
+            purged_index: metrics.purged.map_or(0, |log_id| log_id.index),
+        }
+    }
+
+    /// Resolves with the reason when Raft stops by itself: a storage fault or a bug.
+    pub(crate) async fn failed(&self) -> String {
+        let mut metrics = self.raft.metrics();
+        loop {
+            if let Err(fatal) = &metrics.borrow_watched().running_state {
+                return fatal.to_string();
+            }
+            if metrics.changed().await.is_err() {
+                return "raft has stopped".to_owned();
+            }
+        }
+    }
+
+    /// Stops taking part.
+    pub(crate) async fn stop(&self) {
+        if let Err(error) = self.raft.shutdown().await {
+            tracing::warn!(shard = self.shard.0, %error, "raft did not stop cleanly");
+        }
+    }
+}
+
+/// Raft has stopped on this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stopped;
+
+fn config() -> Result<Arc<Config>, StartError> {
+    let config = Config {
+        cluster_name: "oncegate".to_owned(),
+        heartbeat_interval: HEARTBEAT_MS,
+        heartbeat_min_interval: Some(HEARTBEAT_MS),
+        election_timeout_min: ELECTION_MS.0,
+        election_timeout_max: ELECTION_MS.1,
+        max_payload_entries: APPEND_ENTRIES_MAX,
+        max_in_snapshot_log_to_keep: KEEP_ENTRIES,
+        // Checkpoints go by bytes as well, which openraft's own policy does not know.
+        snapshot_policy: SnapshotPolicy::Never,
+        api_channel_size: Some(QUEUE_MAX),
+        notification_channel_size: Some(QUEUE_MAX),
+        state_machine_channel_size: Some(QUEUE_MAX),
+        enable_pre_vote: Some(true),
+        ..Config::default()
+    };
+    config.validate().map(Arc::new).map_err(|error| StartError::Engine(error.to_string()))
+}

@@ -1,0 +1,259 @@
+//! Finds the shard of a name and its leader, here or one hop away.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use protocol::{Basis, Command, Decided, RecordName};
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::clock::ClockGuard;
+use crate::codec;
+use crate::config::NodeId;
+use crate::error::{Certainty, SubmitError};
+use crate::placement::{ShardId, SlotTable};
+use crate::raft::{self, Found};
+use crate::shard::{Answer, Respond, ShardHandle};
+use crate::transport::{CallError, Reply, Request, Transport};
+
+/// A command for the leader of its shard.
+pub(crate) const SUBMIT: u8 = raft::kind::NEXT;
+/// A read through the log, for the leader of the name's shard.
+pub(crate) const READ: u8 = raft::kind::NEXT + 1;
+
+/// Between two tries to reach a leader: short enough to use a new one soon, long enough for an
+/// election to go on.
+const RETRY_MS: (u64, u64) = (10, 50);
+
+/// A command on its way to another node.
+#[derive(Serialize, Deserialize)]
+struct Forward {
+    command: Command,
+    /// How long the caller still waits, in milliseconds; a duration, since the nodes' clocks
+    /// differ.
+    patience_ms: u64,
+}
+
+/// A read on its way to another node.
+#[derive(Serialize, Deserialize)]
+struct ForwardRead {
+    name: RecordName,
+    patience_ms: u64,
+}
+
+type ReadAnswer = Result<Found, SubmitError>;
+
+/// Routes commands to leaders.
+pub(crate) struct Router {
+    node: NodeId,
+    table: SlotTable,
+    shards: Vec<ShardHandle>,
+    seen: Vec<Seen>,
+    transport: Arc<dyn Transport>,
+    guard: Arc<ClockGuard>,
+}
+
+/// How far this node has heard a shard to be, from any reply of it.
+#[derive(Default)]
+struct Seen {
+    epoch: AtomicU64,
+    index: AtomicU64,
+}
+
+impl Seen {
+    fn observe(&self, basis: Basis) {
+        self.epoch.fetch_max(u64::from(basis.epoch), Ordering::Relaxed);
+        self.index.fetch_max(basis.index, Ordering::Relaxed);
+    }
+}
+
+impl Router {
+    pub(crate) fn new(
+        node: NodeId,
+        table: SlotTable,
+        shards: Vec<ShardHandle>,
+        transport: Arc<dyn Transport>,
+        guard: Arc<ClockGuard>,
+    ) -> Self {
+        let seen = shards.iter().map(|_| Seen::default()).collect();
+        Self { node, table, shards, seen, transport, guard }
+    }
+
+    /// This node's shards, by id.
+    pub(crate) fn shards(&self) -> &[ShardHandle] {
+        &self.shards
+    }
+
+    fn shard(&self, id: ShardId) -> Option<&ShardHandle> {
+        self.shards.get(usize::from(id.0))
+    }
+
+    /// What a copy of a claim for `name` carries; `None` while this node's own clock is not
+    /// trusted.
+    pub(crate) fn seen(&self, name: &RecordName) -> Option<Basis> {
+        let id = self.table.shard_of(name);
+        let seen = &self.seen[usize::from(id.0)];
+        // What this node's own replica has applied was committed too, so it counts like a reply.
+        seen.observe(self.shards[usize::from(id.0)].replica().basis());
+        let own = self.guard.stamp().ok()?;
+        let time = match self.leader(id) {
+            Some(leader) if leader != self.node => self.guard.estimate(leader),
+            _ => own,
+        };
+        Some(Basis {
+            epoch: seen.epoch.load(Ordering::Relaxed) as u8,
+            index: seen.index.load(Ordering::Relaxed),
+            time,
+        })
+    }
+
+    /// The leader of a shard as far as this node knows.
+    pub(crate) fn leader(&self, id: ShardId) -> Option<NodeId> {
+        self.shard(id)?.replica().leader()
+    }
+
+    /// Has a command decided by the leader of its shard; retries what is definite until `deadline`.
+    pub(crate) async fn submit(&self, command: Command, deadline: Instant) -> Answer {
+        let id = self.table.shard_of(command.name());
+        let decided =
+            self.retry(deadline, |deadline| self.try_submit(id, command.clone(), deadline)).await?;
+        self.seen[usize::from(id.0)].observe(decided.basis);
+        Ok(decided)
+    }
+
+    /// Reads a record through the log of its shard; retries what is definite until `deadline`.
+    pub(crate) async fn read(&self, name: &RecordName, deadline: Instant) -> ReadAnswer {
+        let id = self.table.shard_of(name);
+        let found = self.retry(deadline, |deadline| self.try_read(id, name, deadline)).await?;
+        self.seen[usize::from(id.0)].observe(found.basis);
+        Ok(found)
+    }
+
+    /// Tries again after definite errors that pass by themselves, while there is time.
+    async fn retry<T, F>(
+        &self,
+        deadline: Instant,
+        attempt: impl Fn(Instant) -> F,
+    ) -> Result<T, SubmitError>
+    where
+        F: Future<Output = Result<T, SubmitError>>,
+    {
+        loop {
+            let error = match attempt(deadline).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let pause = Duration::from_millis(rand::rng().random_range(RETRY_MS.0..RETRY_MS.1));
+            let passes = matches!(error, SubmitError::NoLeader | SubmitError::ClockNotTrusted);
+            let definite = error.certainty() == Certainty::Definite;
+            if !(passes && definite) || Instant::now() + pause >= deadline {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn try_submit(&self, id: ShardId, command: Command, deadline: Instant) -> Answer {
+        let leader = self.leader(id).ok_or(SubmitError::NoLeader)?;
+        if leader == self.node {
+            let shard = self.shard(id).ok_or(SubmitError::NoLeader)?;
+            return submit_here(shard, command, deadline).await;
+        }
+        let patience = left(deadline)?;
+        let forward = Forward { command, patience_ms: patience.as_millis() as u64 };
+        let body = codec::encode(codec::FORWARD, &forward).into();
+        let reply = self.call(leader, SUBMIT, id, body, patience).await?;
+        codec::decode::<Answer>(codec::ANSWER, &reply).map_err(|_| SubmitError::Lost)?
+    }
+
+    async fn try_read(&self, id: ShardId, name: &RecordName, deadline: Instant) -> ReadAnswer {
+        let leader = self.leader(id).ok_or(SubmitError::NoLeader)?;
+        if leader == self.node {
+            let shard = self.shard(id).ok_or(SubmitError::NoLeader)?;
+            return read_here(shard, name.clone(), deadline).await;
+        }
+        let patience = left(deadline)?;
+        let forward = ForwardRead { name: name.clone(), patience_ms: patience.as_millis() as u64 };
+        let body = codec::encode(codec::FORWARD_READ, &forward).into();
+        let reply = self.call(leader, READ, id, body, patience).await?;
+        codec::decode::<ReadAnswer>(codec::READ_ANSWER, &reply).map_err(|_| SubmitError::Lost)?
+    }
+
+    async fn call(
+        &self,
+        to: NodeId,
+        kind: u8,
+        shard: ShardId,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<Bytes, SubmitError> {
+        let reply = self.transport.call(to, Request { kind, shard, body }, timeout).await;
+        reply.map_err(|error| match error {
+            CallError::NotSent | CallError::Refused => SubmitError::NoLeader,
+            CallError::Full => SubmitError::Overloaded,
+            CallError::TimedOut => SubmitError::TimedOut,
+            CallError::Lost => SubmitError::Lost,
+        })
+    }
+
+    /// Takes a command that another node forwarded. It goes no further: one hop only.
+    pub(crate) fn serve_submit(&self, id: ShardId, body: &[u8], reply: Reply) {
+        let decoded = codec::decode::<Forward>(codec::FORWARD, body);
+        let (Some(shard), Ok(forward)) = (self.shard(id), decoded) else {
+            tracing::warn!(shard = id.0, "forwarded command is unreadable");
+            return reply.refuse();
+        };
+        let deadline = patience_ends(forward.patience_ms);
+        shard.submit(forward.command, deadline, Respond::Peer(reply));
+    }
+
+    /// Serves a read that another node forwarded.
+    pub(crate) fn serve_read(&self, id: ShardId, body: &[u8], reply: Reply) {
+        let decoded = codec::decode::<ForwardRead>(codec::FORWARD_READ, body);
+        let (Some(shard), Ok(forward)) = (self.shard(id).cloned(), decoded) else {
+            tracing::warn!(shard = id.0, "forwarded read is unreadable");
+            return reply.refuse();
+        };
+        tokio::spawn(async move {
+            let deadline = patience_ends(forward.patience_ms);
+            let found = read_here(&shard, forward.name, deadline).await;
+            reply.send(codec::encode(codec::READ_ANSWER, &found).into());
+        });
+    }
+}
+
+/// Longest that a forwarded command is kept waiting, whatever its sender says.
+const PATIENCE_MAX: Duration = Duration::from_secs(60);
+
+fn patience_ends(patience_ms: u64) -> Instant {
+    Instant::now() + Duration::from_millis(patience_ms).min(PATIENCE_MAX)
+}
+
+fn left(deadline: Instant) -> Result<Duration, SubmitError> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(SubmitError::Expired) } else { Ok(left) }
+}
+
+async fn submit_here(shard: &ShardHandle, command: Command, deadline: Instant) -> Answer {
+    let (sender, answer) = oneshot::channel();
+    shard.submit(command, deadline, Respond::Local(sender));
+    match tokio::time::timeout_at(deadline.into(), answer).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => Err(SubmitError::Lost),
+        Err(_) => Err(SubmitError::TimedOut),
+    }
+}
+
+/// A read through the log: an entry that only expires what is due for the name has to be committed
+/// first. So the leader was the leader after the read began, and the entry's time is known to have
+/// passed when the record was looked at.
+async fn read_here(shard: &ShardHandle, name: RecordName, deadline: Instant) -> ReadAnswer {
+    let expired: Decided =
+        submit_here(shard, Command::Expire { name: name.clone() }, deadline).await?;
+    let found = shard.replica().find(name).await.map_err(|_| SubmitError::Stopping)?;
+    debug_assert!(found.basis.index >= expired.basis.index, "answers follow their application");
+    Ok(found)
+}

@@ -1,0 +1,162 @@
+//! The actor of one shard: takes what waits in the mailbox, stamps the time, proposes one log entry
+//! for all of it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use protocol::{Batch, Command, RecordName};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::Submit;
+use super::waiters::Waiters;
+use crate::clock::ClockGuard;
+use crate::codec;
+use crate::error::SubmitError;
+use crate::raft::Replica;
+use crate::storage::space::DiskWatch;
+
+/// Log entries under way at once. One more than one lets the next batch travel while the last is
+/// applied; many would only make the batches smaller, and commands per entry are what throughput
+/// depends on. Two did better than one in `scripts/bench.sh`.
+const ENTRIES_UNDER_WAY: usize = 2;
+
+/// Most commands in one entry.
+const BATCH_MAX: usize = 512;
+
+/// An entry takes no further command once its responses hold this many bytes.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// How often a leader looks for records that are due. Nothing depends on it being soon: every
+/// command decides by the time itself; this only frees space and settles what nobody asks about.
+const EXPIRY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Most records expired by one entry, so that a sweep never holds up claims for long.
+const EXPIRY_MAX: usize = 256;
+
+pub(super) struct Actor {
+    replica: Replica,
+    guard: Arc<ClockGuard>,
+    disk: Arc<DiskWatch>,
+    mailbox: mpsc::Receiver<Submit>,
+    /// Taken from the mailbox, but too large for the last entry.
+    waiting: VecDeque<Submit>,
+    under_way: Arc<Semaphore>,
+    expiry: Interval,
+}
+
+impl Actor {
+    pub(super) fn new(
+        replica: Replica,
+        guard: Arc<ClockGuard>,
+        disk: Arc<DiskWatch>,
+        mailbox: mpsc::Receiver<Submit>,
+    ) -> Self {
+        let mut expiry = interval(EXPIRY_INTERVAL);
+        expiry.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let under_way = Arc::new(Semaphore::new(ENTRIES_UNDER_WAY));
+        Self { replica, guard, disk, mailbox, waiting: VecDeque::new(), under_way, expiry }
+    }
+
+    /// Runs until every handle to the shard is gone.
+    pub(super) async fn run(mut self) {
+        let mut taken = Vec::with_capacity(BATCH_MAX);
+        loop {
+            // The permit comes first: while entries are under way the mailbox fills, and the next
+            // entry takes all of it.
+            let permit = self.under_way.clone().acquire_owned().await;
+            let permit = permit.expect("the actor never closes its own semaphore");
+            let room = BATCH_MAX.saturating_sub(self.waiting.len());
+            if self.waiting.is_empty() {
+                tokio::select! {
+                    biased;
+                    count = self.mailbox.recv_many(&mut taken, room) => {
+                        if count == 0 {
+                            return;
+                        }
+                    }
+                    _ = self.expiry.tick() => {
+                        self.propose_due(permit).await;
+                        continue;
+                    }
+                }
+            } else {
+                while taken.len() < room
+                    && let Ok(submit) = self.mailbox.try_recv()
+                {
+                    taken.push(submit);
+                }
+            }
+            self.waiting.extend(taken.drain(..));
+            self.propose_waiting(permit).await;
+        }
+    }
+
+    /// Proposes an entry of what waits, up to its bounds.
+    async fn propose_waiting(&mut self, permit: OwnedSemaphorePermit) {
+        let at = match self.guard.stamp() {
+            Ok(at) => at,
+            Err(_) => return self.refuse_waiting(&SubmitError::ClockNotTrusted),
+        };
+        if !self.replica.is_leader() {
+            return self.refuse_waiting(&SubmitError::NoLeader);
+        }
+        let (now, disk_full) = (Instant::now(), self.disk.is_low());
+        let (mut commands, mut waiters, mut bytes) = (Vec::new(), Waiters::default(), 0);
+        while bytes < BATCH_BYTES_MAX
+            && let Some(submit) = self.waiting.pop_front()
+        {
+            if submit.respond.is_closed() || submit.deadline <= now {
+                submit.respond.send(Err(SubmitError::Expired));
+            } else if disk_full && matches!(submit.command, Command::Claim(_)) {
+                submit.respond.send(Err(SubmitError::DiskFull));
+            } else {
+                bytes += submit.command.response_bytes();
+                commands.push(submit.command);
+                waiters.push(submit.respond, submit.weight);
+            }
+        }
+        if !commands.is_empty() {
+            self.propose(Batch { at, commands }, waiters, permit).await;
+        }
+    }
+
+    fn refuse_waiting(&mut self, error: &SubmitError) {
+        for submit in self.waiting.drain(..) {
+            submit.respond.send(Err(error.clone()));
+        }
+    }
+
+    /// Proposes the expiry of records that are due, if this node leads the shard.
+    async fn propose_due(&mut self, permit: OwnedSemaphorePermit) {
+        if !self.replica.is_leader() {
+            return;
+        }
+        let Ok(at) = self.guard.stamp() else { return };
+        let Ok(due) = self.replica.due(at.as_millis(), EXPIRY_MAX).await else { return };
+        if due.len() == EXPIRY_MAX {
+            self.expiry.reset_immediately();
+        }
+        let expire = |name: RecordName| Command::Expire { name };
+        let commands: Vec<_> = due.into_iter().map(expire).collect();
+        if !commands.is_empty() {
+            let waiters = Waiters::unowed(commands.len());
+            self.propose(Batch { at, commands }, waiters, permit).await;
+        }
+    }
+
+    /// From here on no error is definite.
+    async fn propose(&self, batch: Batch, waiters: Waiters, permit: OwnedSemaphorePermit) {
+        metrics::histogram!("oncegate_entry_commands").record(batch.commands.len() as f64);
+        let encoded = codec::encode(codec::BATCH, &batch);
+        let answer = move |decided| {
+            drop(permit);
+            crate::failpoint::hit("decided-before-reply");
+            waiters.answer(decided);
+        };
+        if self.replica.propose(encoded.into(), answer).await.is_err() {
+            tracing::debug!("proposal dropped: raft has stopped");
+        }
+    }
+}

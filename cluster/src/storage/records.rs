@@ -1,0 +1,290 @@
+//! The records of a node's shards: one fjall database, one keyspace.
+//!
+//! Nothing here is synced when a batch is committed: the log is the truth, and every batch also
+//! says how far it brings its shard. [`ShardRecords::sync`] comes before the log forgets anything.
+//!
+//! # What a crash leaves
+//!
+//! A **prefix of the committed batches**: never a later batch without an earlier one, never a part
+//! of one, and at least everything before the last sync that returned. Entries are applied again
+//! from there; a record that had been changed by an entry which is applied again would be decided
+//! twice. What this rests on, as read in the sources of fjall 3.1.13 and lsm-tree 3.1.10:
+//!
+//! - A batch is written to one journal as start, items, and an end with a checksum of the items,
+//!   while the journal's lock is held, and reaches the memtable under the same lock. Replay drops a
+//!   batch without its end and everything behind it.
+//! - `manual_journal_persist` leaves journal bytes in an 8 KiB buffer of this process until it is
+//!   full or synced, instead of handing them to the system with each commit: `kill -9` loses the
+//!   buffer's tail, as power loss loses more, and a small commit costs no system call.
+//! - **One keyspace, on purpose.** A flush writes memtables of one keyspace to tables and syncs
+//!   them. Before, it syncs the journal, but does not stop another memtable from joining the flush
+//!   in between, so tables can get ahead of what is durable of the journal. With records, index and
+//!   positions in keyspaces of their own, a power loss could keep the newer records of the one
+//!   beside the older positions of the other. In one keyspace the tables are a prefix by
+//!   themselves: a batch is never split over two memtables (rotation takes the journal's lock too),
+//!   memtables become tables in order, and replay skips what the tables have.
+//! - A journal is synced before the next one is begun, so only the newest can be torn. [`journal`]
+//!   looks after the tears that fjall does not, and refuses those that no crash explains.
+//! - Tables, their directory and the list of tables are synced, in this order, before the list is
+//!   used.
+//! - After a failed write or sync the database refuses everything ("poisoned"). The node stops; its
+//!   next start replays.
+//!
+//! A new database is made beside its place and renamed, because a crash while fjall makes one can
+//! leave something that it never opens again.
+
+mod batch;
+mod due;
+mod install;
+mod journal;
+mod keys;
+mod shard;
+mod survey;
+mod view;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fjall::compaction::Leveled;
+use fjall::config::{
+    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
+};
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub(crate) use self::batch::WriteBatch;
+pub(crate) use self::install::Installer;
+pub(crate) use self::shard::ShardRecords;
+pub(crate) use self::view::{Chunk, RecordsView};
+
+use self::shard::Shard;
+use crate::codec::CodecError;
+use crate::error::StartError;
+use crate::placement::ShardId;
+
+/// Blocks of tables that are kept in memory. Small: three nodes in one process share 200 MB, and
+/// what is not here is mostly in the system's page cache.
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// A memtable of this size goes to disk; it takes a third more in memory. Larger ones make look-ups
+/// and changes dearer, smaller ones make more tables to merge.
+const MEMTABLE_BYTES: u64 = 8 << 20;
+
+/// Tables are cut at this size.
+const TABLE_BYTES: u64 = 8 << 20;
+
+/// So many flushed memtables are merged at once with the level below, which holds about as much as
+/// they do. Look-ups ask the filters of all of them.
+const FLUSHED_MAX: u8 = 8;
+
+/// Journals are kept until their batches are in tables; fjall begins a new one at 64 MB and wants a
+/// bound of at least this much. With one keyspace there are at most two.
+const JOURNAL_BYTES: u64 = 128 << 20;
+
+/// Files kept open: leaves room for three nodes and their connections under the usual limit of
+/// 1024.
+const OPEN_FILES: usize = 200;
+
+/// One thread flushes and merges. Of several, fjall keeps one free of merges, and that one spins
+/// while another merges: measured, half as much processor time again for each change.
+const THREADS: usize = 1;
+
+/// While memtables hold more than this, every commit is slowed down. The thread above does not
+/// flush while it merges, and without a brake a busy node's memtables were seen to reach a
+/// gigabyte.
+const BUFFER_BYTES: u64 = 32 << 20;
+
+/// A commit is slowed down by a millisecond for each of these bytes too many, up to
+/// [`SLOWDOWN_MS_MAX`]: the more work there is to catch up with, the longer.
+const SLOWDOWN_BYTES: u64 = 1 << 20;
+const SLOWDOWN_MS_MAX: u64 = 100;
+
+/// Records of a shard's replaced data that are removed by one call of [`Records::sweep`]: a few
+/// milliseconds of work.
+const SWEEP_KEYS: usize = 1000;
+
+/// The records of all shards of a node. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Records {
+    store: Store,
+    shards: Arc<Mutex<HashMap<ShardId, Arc<Shard>>>>,
+}
+
+/// The engine underneath.
+#[derive(Clone)]
+struct Store {
+    database: Database,
+    keyspace: Keyspace,
+}
+
+/// Why records could not be read or changed. All but `Chunk` and `Replaced` mean that the replica
+/// must stop.
+#[derive(Debug, Error)]
+pub(crate) enum RecordsError {
+    /// The engine failed, now or before.
+    #[error(transparent)]
+    Engine(#[from] fjall::Error),
+    /// What is stored cannot be read.
+    #[error("stored value: {0}")]
+    Stored(#[source] CodecError),
+    /// A chunk of a snapshot is not what its sender had.
+    #[error("snapshot chunk: {0}")]
+    Chunk(String),
+    /// The shard's records were replaced, or another snapshot begun, since this change began.
+    #[error("shard's records were replaced meanwhile")]
+    Replaced,
+}
+
+/// What is kept of a shard beside its records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
+    /// Which of the shard's data is in force; see [`keys`].
+    generation: u32,
+    /// The owner's own bytes.
+    meta: bytes::Bytes,
+}
+
+impl Records {
+    /// Opens the records in `dir`, which is made if it is absent. Blocks.
+    ///
+    /// # Errors
+    /// `Damaged` where no crash explains what is there, `InUse`, `Io`.
+    pub(crate) fn open(dir: &Path) -> Result<Self, StartError> {
+        if !dir.exists() {
+            create(dir)?;
+        }
+        journal::mend(dir)?;
+        let refusal = |error| refusal(dir, error);
+        let store = Store::open(dir).map_err(refusal)?;
+        let shards = survey::shards(&store).map_err(|error| match error {
+            RecordsError::Engine(error) => refusal(error),
+            other => damaged(dir, &other),
+        })?;
+        Ok(Self { store, shards: Arc::new(Mutex::new(shards)) })
+    }
+
+    /// The records of one shard.
+    pub(crate) fn shard(&self, shard: ShardId) -> ShardRecords {
+        let mut shards = self.shards.lock().expect("no holder panics");
+        let shard =
+            shards.entry(shard).or_insert_with(|| Arc::new(Shard::new(self.store.clone(), shard)));
+        ShardRecords::new(shard.clone())
+    }
+
+    /// Removes some of the data that was replaced or given up, if there is any. Returns whether
+    /// there is more. Blocks for some milliseconds.
+    pub(crate) fn sweep(&self) -> Result<bool, RecordsError> {
+        let shards: Vec<_> =
+            self.shards.lock().expect("no holder panics").values().cloned().collect();
+        for shard in shards {
+            if shard.sweep(SWEEP_KEYS)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Store {
+    fn open(dir: &Path) -> fjall::Result<Self> {
+        let database = Database::builder(dir)
+            .cache_size(CACHE_BYTES)
+            .max_cached_files(Some(OPEN_FILES))
+            .max_journaling_size(JOURNAL_BYTES)
+            .manual_journal_persist(true)
+            .journal_compression(CompressionType::None)
+            .worker_threads(THREADS)
+            .open()?;
+        let keyspace = database.keyspace("shards", options)?;
+        Ok(Self { database, keyspace })
+    }
+
+    /// Makes every batch committed so far durable.
+    fn sync(&self) -> Result<(), RecordsError> {
+        Ok(self.database.persist(PersistMode::SyncAll)?)
+    }
+
+    /// Lets the engine catch up when too much waits to be flushed. Comes after every commit.
+    fn slow_down(&self) {
+        let above = self.database.write_buffer_size().saturating_sub(BUFFER_BYTES);
+        let pause_ms = (above / SLOWDOWN_BYTES).min(SLOWDOWN_MS_MAX);
+        if pause_ms > 0 {
+            #[expect(clippy::disallowed_methods, reason = "a brake: nothing is waited for")]
+            std::thread::sleep(Duration::from_millis(pause_ms));
+        }
+    }
+}
+
+/// Settings of the keyspace. fjall keeps those that the keyspace was made with.
+fn options() -> KeyspaceCreateOptions {
+    let merges =
+        Leveled::default().with_table_target_size(TABLE_BYTES).with_l0_threshold(FLUSHED_MAX);
+    // Most claims ask for a name that is absent: every level has filters (one in a hundred says yes
+    // wrongly), so that hardly a block is read for nothing.
+    let filter = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(MEMTABLE_BYTES)
+        .compaction_strategy(Arc::new(merges))
+        .data_block_size_policy(BlockSizePolicy::all(4 << 10))
+        .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+        .filter_policy(FilterPolicy::all(filter))
+        .expect_point_read_hits(false)
+}
+
+/// Makes an empty database beside `dir`, then gives it its name.
+fn create(dir: &Path) -> Result<(), StartError> {
+    let unfinished = dir.with_extension("new");
+    match fs::remove_dir_all(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed("remove", &unfinished)(error));
+        }
+        _ => {}
+    }
+    // The store is closed again before its directory moves: it keeps paths.
+    Store::open(&unfinished)
+        .and_then(|store| store.database.persist(PersistMode::SyncAll))
+        .map_err(|error| refusal(&unfinished, error))?;
+    sync_directories(&unfinished).map_err(failed("sync", &unfinished))?;
+    fs::rename(&unfinished, dir).map_err(failed("rename to", dir))?;
+    let parent = dir.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("sync", parent))
+}
+
+/// Syncs the names in `dir` and in all directories below it, deepest first.
+fn sync_directories(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_directories(&entry.path())?;
+        }
+    }
+    File::open(dir)?.sync_all()
+}
+
+/// What an error of the engine means for a start.
+fn refusal(dir: &Path, error: fjall::Error) -> StartError {
+    match error {
+        fjall::Error::Locked => StartError::InUse { dir: dir.to_path_buf() },
+        fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
+            failed("open records", dir)(source)
+        }
+        other => damaged(dir, &other),
+    }
+}
+
+fn damaged(dir: &Path, what: &dyn std::fmt::Display) -> StartError {
+    StartError::Damaged { file: dir.to_path_buf(), offset: 0, what: what.to_string() }
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StartError {
+    let path = path.to_path_buf();
+    move |source| StartError::Io { action, path, source }
+}
+
+#[cfg(test)]
+mod tests;

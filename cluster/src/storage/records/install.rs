@@ -1,0 +1,118 @@
+//! Other records for a shard: written beside its own, then put in their place at once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::keys::{self, NAME_BYTES_MAX};
+use super::shard::Shard;
+use super::{Chunk, Head, RecordsError};
+use crate::codec::CodecError;
+
+/// Records that are being received for a shard. The shard's own stay in force, and can be read and
+/// changed, until [`Installer::finish`]. Whatever ends it otherwise, a crash included, leaves them
+/// as they are, and the received ones to be swept.
+pub(crate) struct Installer {
+    shard: Arc<Shard>,
+    generation: u32,
+    /// The last name that was added.
+    last: Option<Bytes>,
+    /// Whether the last chunk was added.
+    whole: bool,
+}
+
+impl Installer {
+    pub(super) fn new(shard: Arc<Shard>) -> Self {
+        let generation = {
+            let mut generations = shard.generations();
+            let generation = generations.newest.checked_add(1);
+            let generation = generation.expect("no shard installs four billion snapshots");
+            generations.newest = generation;
+            if let Some(given_up) = generations.installing.replace(generation) {
+                generations.garbage.push_back(given_up);
+            }
+            generation
+        };
+        Self { shard, generation, last: None, whole: false }
+    }
+
+    /// Adds the records of the next chunk. `due_of` says when a record is due, if ever.
+    ///
+    /// # Errors
+    /// `Chunk` when the chunk does not follow the one before, or holds what is no record; it is
+    /// then left out as a whole. `Replaced` when another installation was begun.
+    pub(crate) fn add(
+        &mut self,
+        chunk: &Chunk,
+        due_of: impl Fn(&[u8]) -> Result<Option<u64>, CodecError>,
+    ) -> Result<(), RecordsError> {
+        if self.whole {
+            return Err(RecordsError::Chunk("it follows the last one".to_owned()));
+        }
+        let (id, keyspace) = (self.shard.id, &self.shard.store.keyspace);
+        let mut changes = self.shard.store.database.batch();
+        let mut last = self.last.as_ref();
+        for (name, record) in &chunk.entries {
+            if last.is_some_and(|last| last >= name) || name.len() > NAME_BYTES_MAX {
+                return Err(RecordsError::Chunk("its names are out of order".to_owned()));
+            }
+            last = Some(name);
+            let due = due_of(record).map_err(|error| RecordsError::Chunk(error.to_string()))?;
+            if let Some(time_ms) = due {
+                changes.insert(keyspace, keys::due(id, self.generation, time_ms, name), []);
+            }
+            changes.insert(keyspace, keys::record(id, self.generation, name), &record[..]);
+        }
+        {
+            let generations = self.shard.generations();
+            if generations.installing != Some(self.generation) {
+                return Err(RecordsError::Replaced);
+            }
+            changes.commit()?;
+        }
+        self.shard.store.slow_down();
+        self.last = last.cloned();
+        self.whole = chunk.next.is_none();
+        Ok(())
+    }
+
+    /// Puts the received records in the place of the shard's own, with `meta` as the owner's bytes.
+    /// Durable on return; a crash before leaves either all of the old or all of the new.
+    ///
+    /// # Errors
+    /// `Chunk` when the last chunk is missing, `Replaced` when another installation was begun:
+    /// nothing was changed. After any other error it is unknown which records are in force, and
+    /// nothing is committed any more.
+    pub(crate) fn finish(self, meta: &[u8]) -> Result<(), RecordsError> {
+        if !self.whole {
+            return Err(RecordsError::Chunk("the last one is missing".to_owned()));
+        }
+        let mut generations = self.shard.generations();
+        if generations.installing != Some(self.generation) {
+            return Err(RecordsError::Replaced);
+        }
+        // The order of commits alone would keep the head from being durable before the records that
+        // it puts in force. A sync more is cheap here, and does not rest on it.
+        self.shard.store.sync()?;
+        let head = Head { generation: self.generation, meta: Bytes::copy_from_slice(meta) };
+        let mut changes = self.shard.store.database.batch();
+        changes.insert(&self.shard.store.keyspace, keys::head(self.shard.id), head.encode());
+        changes.commit()?;
+        self.shard.store.sync()?;
+        self.shard.replace(&mut generations, self.generation);
+        Ok(())
+    }
+
+    /// Gives the received records up. So does dropping the installer.
+    pub(crate) fn abort(self) {}
+}
+
+impl Drop for Installer {
+    fn drop(&mut self) {
+        let mut generations = self.shard.generations();
+        if generations.installing == Some(self.generation) {
+            generations.installing = None;
+            generations.garbage.push_back(self.generation);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What of which shard is stored, found out when the records are opened.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::keys::{self, Kind};
+use super::shard::Shard;
+use super::{Head, RecordsError, Store};
+use crate::placement::ShardId;
+
+#[derive(Default)]
+struct Found {
+    current: u32,
+    /// Every generation that has keys.
+    generations: BTreeSet<u32>,
+}
+
+/// All shards of which anything is stored. What a crash left of generations that are not in force
+/// is garbage.
+pub(super) fn shards(store: &Store) -> Result<HashMap<ShardId, Arc<Shard>>, RecordsError> {
+    let mut found: HashMap<ShardId, Found> = HashMap::new();
+    for entry in store.keyspace.range(keys::heads()) {
+        let (key, bytes) = entry.into_inner()?;
+        if let Some(shard) = keys::head_shard(&key) {
+            found.entry(shard).or_default().current = Head::decode(&bytes)?.generation;
+        }
+    }
+    for kind in [Kind::Record, Kind::Due] {
+        generations(store, kind, &mut found)?;
+    }
+    let shards = found.into_iter().map(|(id, found)| {
+        let newest = found.generations.last().copied().unwrap_or(0).max(found.current);
+        let current = found.current;
+        let garbage: VecDeque<_> =
+            found.generations.into_iter().filter(|generation| *generation != current).collect();
+        (id, Arc::new(Shard::recovered(store.clone(), id, current, newest, garbage)))
+    });
+    Ok(shards.collect())
+}
+
+/// Notes the generations that have keys of `kind`, by one look-up for each.
+fn generations(
+    store: &Store,
+    kind: Kind,
+    found: &mut HashMap<ShardId, Found>,
+) -> Result<(), RecordsError> {
+    let all = kind.all();
+    let mut next = all.start;
+    while let Some(entry) =
+        store.keyspace.range((Bound::Included(next), Bound::Excluded(all.end.clone()))).next()
+    {
+        let key = entry.key()?;
+        let Some((shard, generation)) = keys::place(&key) else { return Ok(()) };
+        found.entry(shard).or_default().generations.insert(generation);
+        next = kind.range(shard, generation).end;
+    }
+    Ok(())
+}
