@@ -1,2 +1,9 @@
 //! The `oncegate` binary.
-fn main() {}
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    oncegate::cli::run()
+}

@@ -1,0 +1,159 @@
+//! `POST /v1/claims`: asks to be the one who executes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use protocol::fingerprint::RequestParts;
+use protocol::lease::LEASE_MIN;
+use protocol::record::{OnUnknown, Retention, Terms};
+use protocol::{Basis, Claim, Fingerprint, HolderId, Millis, Outcome, Timestamp, Token};
+
+use super::body::{ClaimBody, RequestBody, base64_bytes, duration, parse};
+use super::{Call, answer, submit};
+use crate::api::{Api, metrics};
+use crate::config::{Operation, duration_text};
+use crate::judge::Judge;
+use crate::problem::Problem;
+
+/// The longest attempt id in bytes: room for two UUIDs and a host name.
+const ATTEMPT_MAX: usize = 128;
+
+/// `POST /v1/claims`: claims a key for an attempt of the caller's.
+pub(in crate::api) async fn claim<J: Judge>(
+    State(api): State<Arc<Api<J>>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let call = Call::receive(&api, request).await?;
+    let started = Instant::now();
+    let body: ClaimBody<'_> = parse(&call.body)?;
+    let target = call.target(&body.operation, &body.key)?;
+    let operation = target.matched.operation;
+    if body.attempt.is_empty() || body.attempt.len() > ATTEMPT_MAX {
+        let detail = format!("\"attempt\" must be 1 to {ATTEMPT_MAX} bytes, chosen by the client");
+        return Err(Problem::invalid(detail));
+    }
+    let mut claim = Claim {
+        holder: HolderId::of(&call.identity.qualified(), body.attempt.as_bytes()),
+        seen: Basis::default(),
+        fingerprint: fingerprint(&body)?,
+        lease: match &body.lease {
+            Some(text) => lease(operation, text)?,
+            None => operation.lease,
+        },
+        terms: terms(operation, &body)?,
+        token: Token::new(rand::random()),
+        name: target.name,
+    };
+    let decided = submit::claim(&api.judge, &mut claim, call.deadline).await?;
+    metrics::decided(started.elapsed());
+    match &decided.outcome {
+        Outcome::Granted { grant, attempt_no, lease_until } => {
+            metrics::granted();
+            let rest = rest_of_lease(*lease_until, decided.basis.time, started);
+            Ok(answer::granted(grant, *attempt_no, rest))
+        }
+        Outcome::Replay(replay) => {
+            metrics::replayed();
+            answer::replayed(replay, decided.basis.time)
+        }
+        _ => Err(answer::refused(&decided, operation)),
+    }
+}
+
+/// What is left of a lease that was asked for at `started` and decided at shard time `now`. It is
+/// counted from before the command was sent, so that nobody believes in a lease that is over.
+pub(super) fn rest_of_lease(until: Timestamp, now: Timestamp, started: Instant) -> Millis {
+    let elapsed = started.elapsed().as_micros().div_ceil(1000);
+    until.since(now).minus(Millis::new(u64::try_from(elapsed).unwrap_or(u64::MAX)))
+}
+
+/// A lease that a caller asks for: long enough to be of use, and no longer than an execution may
+/// take.
+///
+/// # Errors
+/// When it is neither.
+pub(super) fn lease(operation: &Operation, text: &str) -> Result<Millis, Problem> {
+    let lease = duration("lease", text)?;
+    if lease < LEASE_MIN || lease > operation.max_execution {
+        return Err(Problem::invalid(format!(
+            "\"lease\" must be {} to {}, the operation's max_execution",
+            duration_text(LEASE_MIN),
+            duration_text(operation.max_execution)
+        )));
+    }
+    Ok(lease)
+}
+
+/// The terms of the claim: the operation's, or stricter ones. A caller may ask for less retention,
+/// down to what the policy would allow as well, but not for more than the operator has planned for.
+fn terms(operation: &Operation, body: &ClaimBody<'_>) -> Result<Terms, Problem> {
+    let mut terms = operation.terms();
+    if let Some(text) = &body.retention {
+        let wanted = duration("retention", text)?;
+        let allowed = match terms.retention {
+            Retention::For(most) => wanted <= most,
+            Retention::Forever => true,
+        };
+        if !allowed || wanted < operation.retention_min {
+            return Err(Problem::invalid(format!(
+                "\"retention\" must be {} to the operation's retention",
+                duration_text(operation.retention_min)
+            )));
+        }
+        terms.retention = Retention::For(wanted);
+    }
+    match (body.on_unknown.as_deref(), terms.on_unknown) {
+        (None, _) => {}
+        (Some("fail_closed"), _) => terms.on_unknown = OnUnknown::FailClosed,
+        (Some("takeover"), OnUnknown::Takeover { .. }) => {}
+        (Some("takeover"), OnUnknown::FailClosed) => {
+            return Err(Problem::invalid(
+                "\"on_unknown\" may only be stricter than the operation's \"fail_closed\"",
+            ));
+        }
+        (Some(_), _) => {
+            return Err(Problem::invalid("\"on_unknown\" must be \"fail_closed\" or \"takeover\""));
+        }
+    }
+    Ok(terms)
+}
+
+/// The one fingerprint that the body gives.
+fn fingerprint(body: &ClaimBody<'_>) -> Result<Fingerprint, Problem> {
+    match (&body.request, body.payload, &body.fingerprint) {
+        (Some(request), None, None) => of_request(request),
+        (None, Some(payload), None) => Ok(Fingerprint::of_payload(payload.get().as_bytes())),
+        (None, None, Some(text)) => {
+            Fingerprint::opaque(text).map_err(|error| Problem::invalid(error.to_string()))
+        }
+        _ => Err(Problem::invalid("give one of \"request\", \"payload\" and \"fingerprint\"")),
+    }
+}
+
+fn of_request(request: &RequestBody<'_>) -> Result<Fingerprint, Problem> {
+    if request.method.parse::<http::Method>().is_err() {
+        return Err(Problem::invalid("\"request.method\" is not a method"));
+    }
+    let target = &request.target;
+    if !target.starts_with('/') || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Problem::invalid("\"request.target\" must be a path, with its query if any"));
+    }
+    let decoded = match &request.body_base64 {
+        Some(text) if request.body.is_none() => Some(base64_bytes("request.body_base64", text)?),
+        Some(_) => {
+            let detail = "give one of \"request.body\" and \"request.body_base64\"";
+            return Err(Problem::invalid(detail));
+        }
+        None => None,
+    };
+    let text = request.body.as_deref().unwrap_or_default();
+    Ok(Fingerprint::of_request(&RequestParts {
+        method: &request.method,
+        target,
+        content_type: request.content_type.as_deref().map(str::as_bytes),
+        headers: &[],
+        body: decoded.as_deref().unwrap_or(text.as_bytes()),
+    }))
+}

@@ -1,0 +1,97 @@
+//! The claims API: `/v1/claims` and what lies under it.
+//!
+//! A service that runs its work itself claims a key, works, and completes. Every call may be
+//! repeated as it is: a claim with the same attempt gets the same grant back, and a command with
+//! the same grant does what it did or changes nothing (a grant that was given back is
+//! `stale-fence`).
+
+use std::time::{Duration, Instant};
+
+use axum::extract::Request;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use protocol::{IdempotencyKey, RecordName};
+
+use super::Api;
+use crate::config::{Matched, Policy};
+use crate::problem::{Code, Problem};
+use crate::tenant::{Identity, Use};
+
+mod answer;
+mod body;
+mod claim;
+mod grant;
+mod lookup;
+mod response;
+mod submit;
+#[cfg(test)]
+mod tests;
+
+pub(super) use claim::claim;
+pub(super) use grant::{complete, release, renew, revise, unknown};
+pub(super) use lookup::read;
+
+/// The largest request body: the largest stored response, in Base64, with room for its headers.
+const BODY_MAX: usize = 2 * 1024 * 1024;
+
+/// How long a client may take to send its body.
+const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long a call tries to be decided. A new leader takes two seconds; whoever has waited twice
+/// that is told to come again.
+const DECIDE_WITHIN: Duration = Duration::from_secs(5);
+
+/// A call by a verified caller, its body read.
+struct Call<'a> {
+    policy: &'a Policy,
+    identity: &'a Identity,
+    body: Bytes,
+    /// Until when it should be decided.
+    deadline: Instant,
+}
+
+impl<'a> Call<'a> {
+    async fn receive<J>(api: &'a Api<J>, request: Request) -> Result<Self, Problem> {
+        // The credential is looked at first, so that nobody unknown has a body read.
+        let (head, body) = request.into_parts();
+        let identity = api.tenants.authenticate(&head.headers, Use::Claims)?;
+        let whole = Limited::new(body, BODY_MAX).collect();
+        let body = match tokio::time::timeout(BODY_TIME_MAX, whole).await {
+            Ok(Ok(whole)) => whole.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                let detail = format!("the body is larger than {BODY_MAX} bytes");
+                return Err(Problem::new(Code::BodyTooLarge, detail));
+            }
+            Ok(Err(_)) => return Err(Problem::invalid("the body broke off or is malformed")),
+            Err(_elapsed) => {
+                return Err(Problem::new(Code::BodyTimeout, "the body did not come in time"));
+            }
+        };
+        Ok(Self { policy: &api.policy, identity, body, deadline: Instant::now() + DECIDE_WITHIN })
+    }
+
+    /// The operation and the record that the caller names.
+    fn target(&self, operation: &str, key: &str) -> Result<Target<'a>, Problem> {
+        target(self.policy, self.identity, operation, key)
+    }
+}
+
+/// What a call is about.
+struct Target<'a> {
+    matched: Matched<'a>,
+    name: RecordName,
+}
+
+fn target<'a>(
+    policy: &'a Policy,
+    identity: &Identity,
+    operation: &str,
+    key: &str,
+) -> Result<Target<'a>, Problem> {
+    let matched = policy.named(operation).ok_or_else(|| {
+        Problem::invalid("\"operation\" is not the name of an operation that this policy protects")
+    })?;
+    let key = IdempotencyKey::from_text(key, matched.operation.key_max)?;
+    let name = RecordName::new(&matched.scope(&identity.tenant), &key);
+    Ok(Target { matched, name })
+}

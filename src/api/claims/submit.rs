@@ -1,0 +1,86 @@
+//! Submits commands until they are decided, by the rules of what may be repeated.
+
+use std::time::{Duration, Instant};
+
+use cluster::{Certainty, SubmitError};
+use protocol::{Basis, Claim, Command, Decided, Outcome};
+
+use crate::judge::Judge;
+use crate::problem::{Executed, Problem};
+
+/// The most copies of one claim, or repeats of one command. Each takes at least a network round
+/// trip or [`PAUSE`], so that the deadline ends nearly every call first.
+const TRIES_MAX: usize = 64;
+
+/// How long to wait after an answer was lost, so that a connection that breaks at once is not tried
+/// in a loop.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Has a claim decided. After an answer that was lost, and after one that says that the copy was
+/// too old, a new copy of the same holder goes out: the holder gets the grant that an earlier copy
+/// may have got.
+///
+/// # Errors
+/// `shard-unavailable` when it is not decided before `deadline`.
+pub(super) async fn claim<J: Judge>(
+    judge: &J,
+    claim: &mut Claim,
+    deadline: Instant,
+) -> Result<Decided, Problem> {
+    let mut heard: Option<Basis> = None;
+    for _ in 0..TRIES_MAX {
+        let Some(seen) = judge.seen(&claim.name) else {
+            return Err(SubmitError::ClockNotTrusted.into());
+        };
+        claim.seen = freshest(seen, heard);
+        match judge.submit(Command::Claim(claim.clone()), deadline).await {
+            Ok(Decided { outcome: Outcome::Superseded, basis }) => heard = Some(basis),
+            Ok(decided) => return Ok(decided),
+            Err(error) => wait_or_give_up(error, deadline).await?,
+        }
+    }
+    Err(SubmitError::TimedOut.into())
+}
+
+/// Has a command under a grant decided. It does the same however often it is applied, so it is
+/// repeated as it is.
+///
+/// # Errors
+/// `shard-unavailable` when it is not decided before `deadline`. The caller has had its grant, so
+/// it may have executed.
+pub(super) async fn command<J: Judge>(
+    judge: &J,
+    command: Command,
+    deadline: Instant,
+) -> Result<Decided, Problem> {
+    for _ in 0..TRIES_MAX {
+        match judge.submit(command.clone(), deadline).await {
+            Ok(decided) => return Ok(decided),
+            Err(error) => wait_or_give_up(error, deadline)
+                .await
+                .map_err(|problem| problem.with_executed(Executed::Unknown))?,
+        }
+    }
+    Err(Problem::from(SubmitError::TimedOut).with_executed(Executed::Unknown))
+}
+
+/// What is known of a shard from this process and from an answer of the shard's own: the time of
+/// the one, the position of whichever has seen more.
+fn freshest(seen: Basis, heard: Option<Basis>) -> Basis {
+    match heard {
+        Some(heard) if (heard.epoch, heard.index) > (seen.epoch, seen.index) => {
+            Basis { time: seen.time, ..heard }
+        }
+        _ => seen,
+    }
+}
+
+/// Waits a little before the next try; an error when there is none.
+async fn wait_or_give_up(error: SubmitError, deadline: Instant) -> Result<(), Problem> {
+    // A definite error was tried again already, as long as that could help.
+    if error.certainty() == Certainty::Definite || Instant::now() + PAUSE >= deadline {
+        return Err(error.into());
+    }
+    tokio::time::sleep(PAUSE).await;
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! A judge that decides with the real machine over records in memory, by a clock that the test
+//! turns.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use cluster::{Found, Readiness, SubmitError};
+use protocol::machine::MemoryRecords;
+use protocol::{
+    Basis, Batch, Command, Decided, Machine, Millis, RecordName, RecordStore, Timestamp,
+};
+
+use crate::judge::Judge;
+
+/// The wall clock's reading when a test begins: 2023-11-14T22:13:20Z.
+const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+/// The judge. Clones share it.
+#[derive(Clone)]
+pub(super) struct MemoryJudge(Arc<Mutex<Shard>>);
+
+struct Shard {
+    machine: Machine,
+    records: MemoryRecords,
+    index: u64,
+    now: Timestamp,
+    submitted: usize,
+    faults: VecDeque<Fault>,
+    clock_trusted: bool,
+    /// Whether the sender has forgotten how far it had seen the shard.
+    index_forgotten: bool,
+}
+
+/// What goes wrong with the next submission.
+enum Fault {
+    Refused(SubmitError),
+    AnswerLost,
+}
+
+impl Default for MemoryJudge {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Shard {
+            machine: Machine::default(),
+            records: MemoryRecords::default(),
+            index: 0,
+            now: START,
+            submitted: 0,
+            faults: VecDeque::new(),
+            clock_trusted: true,
+            index_forgotten: false,
+        })))
+    }
+}
+
+impl MemoryJudge {
+    pub(super) fn advance(&self, span: Millis) {
+        let mut shard = self.0.lock().unwrap();
+        shard.now = shard.now.plus(span);
+    }
+
+    pub(super) fn submitted(&self) -> usize {
+        self.0.lock().unwrap().submitted
+    }
+
+    /// The next command is decided, but its answer is lost.
+    pub(super) fn lose_answer(&self) {
+        self.0.lock().unwrap().faults.push_back(Fault::AnswerLost);
+    }
+
+    /// The next command is not decided.
+    pub(super) fn refuse(&self, error: SubmitError) {
+        self.0.lock().unwrap().faults.push_back(Fault::Refused(error));
+    }
+
+    pub(super) fn distrust_clock(&self) {
+        self.0.lock().unwrap().clock_trusted = false;
+    }
+
+    pub(super) fn forget_index(&self) {
+        self.0.lock().unwrap().index_forgotten = true;
+    }
+}
+
+impl Judge for MemoryJudge {
+    async fn submit(&self, command: Command, _: Instant) -> Result<Decided, SubmitError> {
+        let mut shard = self.0.lock().unwrap();
+        shard.submitted += 1;
+        let fault = shard.faults.pop_front();
+        if let Some(Fault::Refused(error)) = fault {
+            return Err(error);
+        }
+        shard.index += 1;
+        let (index, at) = (shard.index, shard.now);
+        let Shard { machine, records, .. } = &mut *shard;
+        let Ok(mut decided) = machine.apply(records, index, &Batch { at, commands: vec![command] });
+        match fault {
+            Some(Fault::AnswerLost) => Err(SubmitError::Lost),
+            _ => Ok(decided.remove(0)),
+        }
+    }
+
+    async fn read(&self, name: &RecordName, _: Instant) -> Result<Found, SubmitError> {
+        let shard = self.0.lock().unwrap();
+        let Ok(record) = shard.records.get(name);
+        Ok(Found { record, basis: Basis { epoch: 0, index: shard.index, time: shard.now } })
+    }
+
+    fn seen(&self, _: &RecordName) -> Option<Basis> {
+        let shard = self.0.lock().unwrap();
+        let index = if shard.index_forgotten { 0 } else { shard.index };
+        shard.clock_trusted.then_some(Basis { epoch: 0, index, time: shard.now })
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.0.lock().unwrap().now
+    }
+
+    fn boot(&self) -> Duration {
+        self.wall().since(Timestamp::ZERO).to_std()
+    }
+
+    fn readiness(&self) -> Readiness {
+        match self.0.lock().unwrap().clock_trusted {
+            true => Readiness::Ready,
+            false => Readiness::NotReady("the clock is not trusted".to_owned()),
+        }
+    }
+}

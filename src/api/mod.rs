@@ -1,0 +1,62 @@
+//! What is served on `[api]`: the claims API, health and metrics.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
+use metrics_exporter_prometheus::PrometheusHandle;
+
+use crate::config::Policy;
+use crate::judge::Judge;
+use crate::problem::{Code, Problem};
+use crate::tenant::Tenants;
+
+mod claims;
+mod health;
+pub mod metrics;
+
+/// The media type of every answer but problems and metrics.
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// What the handlers share.
+pub(crate) struct Api<J> {
+    judge: J,
+    policy: Arc<Policy>,
+    tenants: Tenants,
+    metrics: PrometheusHandle,
+}
+
+/// The router of the API, for [`listener::serve`](crate::listener::serve).
+pub fn router<J: Judge>(judge: J, policy: Arc<Policy>, metrics: PrometheusHandle) -> Router {
+    let tenants = Tenants::new(&policy);
+    let api = Arc::new(Api { judge, policy, tenants, metrics });
+    Router::new()
+        .route("/v1/claims", post(claims::claim::<J>).get(claims::read::<J>))
+        .route("/v1/claims/renew", post(claims::renew::<J>))
+        .route("/v1/claims/complete", post(claims::complete::<J>))
+        .route("/v1/claims/release", post(claims::release::<J>))
+        .route("/v1/claims/unknown", post(claims::unknown::<J>))
+        .route("/v1/claims/revise", post(claims::revise::<J>))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready::<J>))
+        .route("/metrics", get(metrics::render::<J>))
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(api)
+}
+
+async fn nothing_here() -> Problem {
+    Problem::new(Code::NotFound, "there is nothing under this path")
+}
+
+async fn wrong_method() -> Problem {
+    Problem::new(Code::MethodNotAllowed, "this path does not have the method")
+}
+
+/// A JSON answer.
+fn json(status: StatusCode, body: Vec<u8>) -> Response {
+    (status, [(CONTENT_TYPE, JSON)], body).into_response()
+}

@@ -1,0 +1,56 @@
+//! Addresses: where a process listens, and where its upstream is.
+
+use std::net::SocketAddr;
+
+use http::Uri;
+use http::uri::Scheme;
+
+use super::finding::Findings;
+use super::section::{Located, Section};
+
+/// An upstream: `http://HOST[:PORT]`.
+///
+/// # Errors
+/// What is wrong with it, to be read after the setting's name.
+pub fn parse_upstream(text: &str) -> Result<Uri, &'static str> {
+    const FORM: &str = "must be http://HOST or http://HOST:PORT";
+    let uri: Uri = text.parse().map_err(|_| FORM)?;
+    if uri.scheme() == Some(&Scheme::HTTPS) {
+        return Err("over https is not supported in this version");
+    }
+    let authority = uri.authority().ok_or(FORM)?;
+    let whole = uri.path() == "/" && uri.query().is_none() && !authority.as_str().contains('@');
+    if uri.scheme() != Some(&Scheme::HTTP) || !whole {
+        return Err(FORM);
+    }
+    Ok(uri)
+}
+
+pub(super) fn address(section: &Section<'_>, name: &'static str) -> Option<Located<SocketAddr>> {
+    let text = section.text(name)?;
+    match text.value.parse::<SocketAddr>() {
+        Ok(addr) => Some(text.map(|_| addr)),
+        Err(_) => {
+            section.wrong_value(name, "must be an address and a port, such as \"127.0.0.1:7101\"");
+            None
+        }
+    }
+}
+
+/// Refuses two listeners on one address. Port 0 is a free one each time.
+pub(super) fn distinct(findings: &Findings<'_>, listeners: &[Option<&Located<SocketAddr>>]) {
+    let listeners: Vec<_> = listeners.iter().flatten().collect();
+    for (index, listener) in listeners.iter().enumerate() {
+        let taken = |earlier: &&&&Located<SocketAddr>| {
+            let (left, right) = (listener.value, earlier.value);
+            let same_ip = left.ip() == right.ip()
+                || left.ip().is_unspecified()
+                || right.ip().is_unspecified();
+            left.port() != 0 && left.port() == right.port() && same_ip
+        };
+        if listeners[..index].iter().any(|earlier| taken(&earlier)) {
+            let message = format!("{} is another listener's address as well", listener.value);
+            findings.error(&listener.at, "address-taken-twice", message);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What a process and a cluster are told: `oncegate.toml` and `policy.toml` as checked types.
+//!
+//! A file is read once into these types, or refused with findings that name file, line, column and
+//! rule. No later layer looks at text again. A setting that this version does not honour is refused
+//! as well, never ignored.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use cluster::{NodeId, Peer, Secret};
+use http::{HeaderName, Method, StatusCode, Uri};
+use protocol::policy::{AnswersFrom, StoreRules};
+use protocol::record::{OnUnknown, Retention, Terms};
+use protocol::{Millis, Scope};
+
+pub use address::parse_upstream;
+pub(crate) use duration::{duration_text, parse_duration};
+pub use file::Kind;
+pub use finding::{Finding, Refused, Severity};
+pub use route::{Route, RouteError};
+
+mod address;
+mod duration;
+mod file;
+mod finding;
+mod lint;
+mod naming;
+mod operation;
+mod policy;
+mod process;
+mod route;
+mod section;
+mod spelling;
+mod stored;
+#[cfg(test)]
+mod tests;
+
+/// `oncegate.toml`: what one process is told.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// The cluster that the process belongs to.
+    pub cluster: ClusterSettings,
+    /// The node that the process is.
+    pub node: NodeSettings,
+    /// Where the claims API, health and metrics are served.
+    pub api: ApiSettings,
+    /// The gateway, where the process is one too.
+    pub gateway: Option<GatewaySettings>,
+}
+
+/// `[cluster]`.
+#[derive(Clone, Debug)]
+pub struct ClusterSettings {
+    /// The cluster's name.
+    pub name: String,
+    /// Number of shards, 1 to 4096.
+    pub shards: u16,
+    /// What nodes prove themselves to each other with.
+    pub secret: Secret,
+    /// The first members: one, three or five, ids unique.
+    pub peers: Vec<Peer>,
+    /// The policy's file, where the process file names one.
+    pub policy: Option<PathBuf>,
+}
+
+/// `[node]`.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// The node's id, one of the peers'.
+    pub id: NodeId,
+    /// Where the log and the records are kept.
+    pub data_dir: PathBuf,
+    /// Where other nodes reach it.
+    pub peer_listen: SocketAddr,
+}
+
+/// `[api]`.
+#[derive(Clone, Debug)]
+pub struct ApiSettings {
+    /// Where the claims API, health and metrics are served.
+    pub listen: SocketAddr,
+}
+
+/// `[gateway]`.
+#[derive(Clone, Debug)]
+pub struct GatewaySettings {
+    /// Where clients reach the gateway.
+    pub listen: SocketAddr,
+    /// The user's API: `http`, an authority, and no path but `/`.
+    pub upstream: Uri,
+    /// The region the gateway stands in.
+    pub region: String,
+    /// Whether anything between the gateway and the application makes up answers of its own.
+    pub answers_from: AnswersFrom,
+    /// The largest request body that a protected request may have.
+    pub max_request_body: ByteSize,
+}
+
+/// `policy.toml`: what the whole cluster is told.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Which requests are protected where no operation matches.
+    pub protect: Protect,
+    /// Who may ask. Names are unique, and no two credentials have the same key.
+    pub tenants: Vec<TenantSettings>,
+    /// The operations, more literal routes first, so that the first match is the right one.
+    operations: Vec<Operation>,
+    /// Operations by their names.
+    by_name: HashMap<String, usize>,
+    /// What an unmatched route is protected with.
+    unlisted: Operation,
+    /// Digest of what names records.
+    naming: [u8; 32],
+}
+
+/// Which requests without an operation of their own are protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protect {
+    /// Every `POST` and `PATCH` that brings a key.
+    Keyed,
+    /// None.
+    Listed,
+}
+
+/// A tenant and its credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantSettings {
+    /// The tenant's name, a part of every record's name.
+    pub name: String,
+    /// How its callers prove themselves.
+    pub credentials: Vec<CredentialSettings>,
+}
+
+/// One credential of a tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialSettings {
+    /// The credential's name, unique within the tenant.
+    pub name: String,
+    /// SHA-256 of the API key.
+    pub api_key_sha256: [u8; 32],
+    /// Whether it may call through the gateway.
+    pub gateway: bool,
+    /// Whether it may call the claims API.
+    pub claims: bool,
+}
+
+/// One operation's settings, `[defaults]` and `money` worked in.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// Its name, a part of its records' names. Empty only for the settings of unlisted routes.
+    pub name: String,
+    /// The requests that it is about; `None` only for the settings of unlisted routes.
+    pub route: Option<Route>,
+    /// Whether a request without a key is refused.
+    pub required: bool,
+    /// The headers that may bring the key; at least one.
+    pub headers: Vec<HeaderName>,
+    /// The longest key in bytes.
+    pub key_max: usize,
+    /// How long a lease lasts, at least [`protocol::lease::LEASE_MIN`].
+    pub lease: Millis,
+    /// How long the client waits for an answer.
+    pub answer_within: Millis,
+    /// How long an execution may take, at least `lease`.
+    pub max_execution: Millis,
+    /// What happens when nobody can tell whether the work was done.
+    pub on_unknown: OnUnknown,
+    /// How long outcomes are kept.
+    pub retention: Retention,
+    /// The shortest retention that a caller of the claims API may ask for.
+    pub retention_min: Millis,
+    /// What the upstream's statuses mean.
+    pub store: StoreRules,
+    /// Header fields kept besides the usual ones.
+    pub store_headers: Vec<HeaderName>,
+    /// The largest response body that is kept.
+    pub max_snapshot: ByteSize,
+    /// The status of `outcome-indeterminate`: 409 or 503.
+    pub indeterminate_status: StatusCode,
+    /// What the upstream is told about the caller.
+    pub forward: Forward,
+}
+
+/// What the upstream is told about the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// The header in which the upstream gets the tenant's name. A caller's own is removed.
+    pub tenant_header: Option<HeaderName>,
+    /// Whether the caller's `Authorization` is forwarded.
+    pub authorization: bool,
+}
+
+/// The operation that a request belongs to.
+#[derive(Clone, Debug)]
+pub struct Matched<'a> {
+    /// Its settings.
+    pub operation: &'a Operation,
+    /// The operation's name as it stands in records' names: for an unlisted route method and path.
+    pub name: Cow<'a, str>,
+    /// Whether the operation is listed in the policy.
+    pub listed: bool,
+}
+
+impl Policy {
+    /// The operation of a request. An unlisted route has the default settings and is named by
+    /// method and literal path, so that its keys are kept apart from every other route's.
+    pub fn matching(&self, method: &Method, path: &str) -> Matched<'_> {
+        let wanted = route::RequestPath::new(path);
+        let listed = self
+            .operations
+            .iter()
+            .find(|operation| operation.route.as_ref().is_some_and(|r| r.matches(method, &wanted)));
+        match listed {
+            Some(operation) => {
+                Matched { operation, name: operation.name.as_str().into(), listed: true }
+            }
+            None => Matched {
+                operation: &self.unlisted,
+                name: format!("{method} {path}").into(),
+                listed: false,
+            },
+        }
+    }
+
+    /// The operation that a caller of the claims API names: a listed name, `METHOD /path`, or a
+    /// name of its own for work that no route begins, with the default settings. `None` when it is
+    /// no name, or when only listed operations are protected.
+    pub fn named<'a>(&'a self, name: &str) -> Option<Matched<'a>> {
+        if let Some(&index) = self.by_name.get(name) {
+            let operation = &self.operations[index];
+            return Some(Matched { operation, name: operation.name.as_str().into(), listed: true });
+        }
+        let matched = match route::parse_unlisted(name) {
+            Some((method, path)) => self.matching(&method, path),
+            // What looks like a route but is none that can be protected is a mistake, not a name.
+            None if name.contains(" /") || !lint::is_name(name) => return None,
+            None => {
+                Matched { operation: &self.unlisted, name: name.to_owned().into(), listed: false }
+            }
+        };
+        (matched.listed || self.protect == Protect::Keyed).then_some(matched)
+    }
+
+    /// The listed operations.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// Digest of everything that names records; see `naming.rs` for what that is. Processes of a
+    /// cluster compare it.
+    pub fn naming(&self) -> [u8; 32] {
+        self.naming
+    }
+}
+
+impl Matched<'_> {
+    /// The scope of this operation's keys for a tenant.
+    pub fn scope(&self, tenant: &str) -> Scope {
+        Scope {
+            tenant: tenant.to_owned(),
+            sub_account: Vec::new(),
+            credential: None,
+            operation: Some(self.name.clone().into_owned()),
+        }
+    }
+}
+
+impl Operation {
+    /// The terms that a record of this operation is kept under.
+    pub fn terms(&self) -> Terms {
+        Terms {
+            retention: self.retention,
+            on_unknown: self.on_unknown,
+            max_execution: self.max_execution,
+        }
+    }
+}

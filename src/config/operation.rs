@@ -1,0 +1,289 @@
+//! Reads one `[[operation]]`, with `[defaults]` behind it.
+
+use std::ops::RangeInclusive;
+
+use bytesize::ByteSize;
+use http::{HeaderName, StatusCode};
+use protocol::Millis;
+use protocol::lease::LEASE_MIN;
+use protocol::record::{OnUnknown, Retention};
+
+use super::lint::{self, Budget, Downstream, Draft, UnknownText};
+use super::section::{Located, Section};
+use super::{Forward, Operation, Route, stored};
+
+/// The longest key that any operation may allow: names stay small enough to be kept in memory.
+const KEY_MAX: u64 = 1024;
+
+/// The default longest key, as most payment APIs have it.
+const KEY_MAX_DEFAULT: usize = 255;
+
+/// No execution takes longer than a day: longer work belongs to a queue.
+const EXECUTION_MAX: Millis = Millis::from_secs(86_400);
+
+/// The longest retention: ten years, the longest that bookkeeping laws ask for.
+const RETENTION_MAX: Millis = Millis::from_secs(10 * 366 * 86_400);
+
+/// The default retention: a day, within which every client's retries end.
+const RETENTION_DEFAULT: Millis = Millis::from_secs(86_400);
+
+/// The largest response body that may be kept: it travels in one log entry.
+const SNAPSHOT_MAX: ByteSize = ByteSize::mib(1);
+
+/// The most attempts that a retry budget may name.
+const ATTEMPTS_MAX: u64 = 1000;
+
+/// Any span but none at all, up to the longest execution.
+const EXECUTION: RangeInclusive<Millis> = Millis::new(1)..=EXECUTION_MAX;
+
+/// Any span but none at all, up to the longest retention.
+const RETENTION: RangeInclusive<Millis> = Millis::new(1)..=RETENTION_MAX;
+
+/// Header fields that say something else already, or that are about the connection.
+const NOT_A_KEY_HEADER: [&str; 12] = [
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "date",
+    "expect",
+    "host",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Reads an operation that the policy lists.
+pub(super) fn listed(section: &mut Section<'_>) -> Option<Operation> {
+    let matched = section.require("match", section.own_text("match"));
+    let name = section.own_text("name");
+    let text = name.as_ref().or(matched.as_ref()).map_or("", |text| text.value);
+    section.label = format!("operation \"{text}\"");
+    let route = matched.as_ref().and_then(|matched| match Route::parse(matched.value) {
+        Ok(route) => Some(route),
+        Err(error) => {
+            let message = format!("\"match\" {error}");
+            section.findings.error(&matched.at, "wrong-value", message);
+            None
+        }
+    });
+    if let (Some(name), Some(matched)) = (&name, &matched) {
+        lint::operation_name(section, name, matched.value);
+    }
+    let operation = settings(section, text.to_owned(), route);
+    section.finish();
+    operation.filter(|operation| operation.route.is_some())
+}
+
+/// Reads the settings of every route that the policy does not list, from `[defaults]`.
+pub(super) fn unlisted(section: &Section<'_>) -> Option<Operation> {
+    let operation = settings(section, String::new(), None);
+    section.finish();
+    operation
+}
+
+/// Reads every setting before it gives up on one, so that all mistakes are found at once.
+fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option<Operation> {
+    refuse_unsupported(section);
+    let draft = draft(section);
+    if let Some(draft) = &draft {
+        lint::check(section, draft);
+    }
+    let required = section.settled("required", section.flag("required"), false);
+    let headers = key_headers(section);
+    let answer_within = section.duration("answer_within", EXECUTION);
+    let answer_within = section.settled("answer_within", answer_within, Millis::from_secs(30));
+    let max_snapshot = section.size("max_snapshot", SNAPSHOT_MAX);
+    let max_snapshot = section.settled("max_snapshot", max_snapshot, ByteSize::kib(64));
+    let idempotent = draft.as_ref().is_some_and(Draft::idempotent);
+    let store = stored::statuses(section, idempotent);
+    let store_headers = stored::headers(section);
+    let indeterminate_status = indeterminate_status(section);
+    let forward = forward(section);
+    let draft = draft?;
+    Some(Operation {
+        name,
+        route,
+        required: required?.value,
+        headers: headers?,
+        key_max: draft.key_max.as_ref().map_or(draft.downstream_key_max(), |max| max.value),
+        lease: draft.lease.value,
+        answer_within: answer_within?.value,
+        max_execution: draft.max_execution.value,
+        on_unknown: match draft.on_unknown.value {
+            UnknownText::FailClosed => OnUnknown::FailClosed,
+            UnknownText::Takeover => {
+                OnUnknown::Takeover { downstream_retention: draft.downstream_retention() }
+            }
+        },
+        retention: Retention::For(draft.retention.value),
+        retention_min: draft.retention_min(),
+        store: store?,
+        store_headers: store_headers?,
+        max_snapshot: max_snapshot?.value,
+        indeterminate_status: indeterminate_status?,
+        forward: forward?,
+    })
+}
+
+/// Reads the settings that rules are about. `None` when one of them cannot be read, so that no rule
+/// is held against a value that nobody wrote.
+fn draft(section: &Section<'_>) -> Option<Draft> {
+    let money = section.settled("money", section.flag("money"), false);
+    let short = section.settled("short_retention", section.flag("short_retention"), false);
+    let choices = [("fail_closed", UnknownText::FailClosed), ("takeover", UnknownText::Takeover)];
+    let on_unknown = section.choice("on_unknown", &choices);
+    let on_unknown = section.settled("on_unknown", on_unknown, UnknownText::FailClosed);
+    let lease = section.duration("lease", LEASE_MIN..=EXECUTION_MAX);
+    let lease = section.settled("lease", lease, Millis::from_secs(10));
+    let max_execution = section.duration("max_execution", EXECUTION);
+    let max_execution = section.settled("max_execution", max_execution, Millis::from_secs(60));
+    let key_max = section.number("key_max", 1..=KEY_MAX);
+    let key_max_unread = key_max.is_none() && section.has("key_max");
+    let retention = money.as_ref().and_then(|money| retention(section, money));
+    let downstream = downstream(section);
+    let budget = budget(section);
+    if key_max_unread {
+        return None;
+    }
+    Some(Draft {
+        money: money?.value,
+        short_retention: short?.value,
+        on_unknown: on_unknown?,
+        lease: lease?,
+        max_execution: max_execution?,
+        key_max: key_max.map(|max| max.map(|max| max as usize)),
+        key_max_default: KEY_MAX_DEFAULT,
+        retention: retention?,
+        downstream: downstream?,
+        budget: budget?,
+    })
+}
+
+/// The retention. `money` on an operation outranks a shorter one in `[defaults]`, but not one of
+/// the operation's own.
+fn retention(section: &Section<'_>, money: &Located<bool>) -> Option<Located<Millis>> {
+    if section.is_text("retention", "forever") {
+        section.not_supported("retention", "\"forever\"");
+        return None;
+    }
+    let preset = if money.value { lint::MONEY_RETENTION } else { RETENTION_DEFAULT };
+    let given = section.duration("retention", RETENTION);
+    let settled = section.settled("retention", given, preset)?;
+    let outranked = money.value && money.own && !settled.own;
+    Some(if outranked { settled.map(|given| given.max(preset)) } else { settled })
+}
+
+fn downstream(section: &Section<'_>) -> Option<Vec<Downstream>> {
+    let Some(tables) = section.tables("downstream", "\"downstream\"", None) else {
+        return (!section.has("downstream")).then(Vec::new);
+    };
+    let mut all = Vec::with_capacity(tables.len());
+    for table in tables {
+        let idempotent = table.settled("idempotent", table.flag("idempotent"), false);
+        let retention = table.duration("retention", RETENTION);
+        let retention = table.settled("retention", retention, RETENTION_DEFAULT);
+        let key_max = table.number("key_max", 1..=KEY_MAX);
+        let key_max = table.settled("key_max", key_max, KEY_MAX_DEFAULT as u64);
+        table.finish();
+        all.push(idempotent.zip(retention).zip(key_max).map(
+            |((idempotent, retention), key_max)| Downstream {
+                idempotent: idempotent.value,
+                retention: retention.value,
+                key_max: key_max.value as usize,
+            },
+        ));
+    }
+    all.into_iter().collect()
+}
+
+fn budget(section: &Section<'_>) -> Option<Budget> {
+    let default = Budget { attempts: 8, max_backoff: Millis::from_secs(3600) };
+    let Some(table) = section.table("retry_budget") else {
+        return (!section.has("retry_budget")).then_some(default);
+    };
+    let attempts = table.number("attempts", 1..=ATTEMPTS_MAX);
+    let attempts = table.settled("attempts", attempts, default.attempts);
+    let max_backoff = table.duration("max_backoff", EXECUTION);
+    let max_backoff = table.settled("max_backoff", max_backoff, default.max_backoff);
+    table.finish();
+    Some(Budget { attempts: attempts?.value, max_backoff: max_backoff?.value })
+}
+
+fn key_headers(section: &Section<'_>) -> Option<Vec<HeaderName>> {
+    let default = || vec![HeaderName::from_static("idempotency-key")];
+    let Some(texts) = section.texts("headers") else {
+        return (!section.has("headers")).then(default);
+    };
+    let mut names = Vec::with_capacity(texts.len());
+    for text in &texts {
+        let name = text.value.parse::<HeaderName>().ok();
+        match name.filter(|name| !NOT_A_KEY_HEADER.contains(&name.as_str())) {
+            Some(name) => names.push(name),
+            None => {
+                let message = format!("\"{}\" cannot be the header of a key", text.value);
+                section.findings.error(&text.at, "forbidden-header", message);
+            }
+        }
+    }
+    if texts.is_empty() {
+        section.wrong_value("headers", "must name at least one header");
+    }
+    (!names.is_empty()).then_some(names)
+}
+
+fn indeterminate_status(section: &Section<'_>) -> Option<StatusCode> {
+    let status = section.number("indeterminate_status", 400..=599);
+    match section.settled("indeterminate_status", status, 409)?.value {
+        409 => Some(StatusCode::CONFLICT),
+        503 => Some(StatusCode::SERVICE_UNAVAILABLE),
+        _ => {
+            section.wrong_value("indeterminate_status", "must be 409 or 503");
+            None
+        }
+    }
+}
+
+fn forward(section: &Section<'_>) -> Option<Forward> {
+    let default = Forward { tenant_header: None, authorization: true };
+    let Some(table) = section.table("forward") else {
+        return (!section.has("forward")).then_some(default);
+    };
+    if let Some(key) = table.choice("key", &[("raw", false), ("derived", true)])
+        && key.value
+    {
+        table.not_supported("key", "\"derived\"");
+    }
+    let kept = table.choice("authorization", &[("keep", true), ("remove", false)]);
+    let kept = table.settled("authorization", kept, true);
+    let tenant_header = table.text("tenant_header").map(|text| {
+        let name = text.value.parse::<HeaderName>().ok();
+        let usable = name.filter(|name| !NOT_A_KEY_HEADER.contains(&name.as_str()));
+        if usable.is_none() {
+            table.wrong_value("tenant_header", "must be a header of its own, such as \"X-Tenant\"");
+        }
+        usable
+    });
+    table.finish();
+    Some(Forward { tenant_header: tenant_header.flatten(), authorization: kept?.value })
+}
+
+/// Refuses what later versions honour.
+fn refuse_unsupported(section: &Section<'_>) {
+    let profiles = ["stripe", "adyen", "paypal", "draft-07"];
+    section.only("profile", "default", &profiles);
+    section.only("scope", "route", &["account"]);
+    section.only("isolate", "tenant", &["credential"]);
+    section.only("replay", "snapshot", &["latest", "redirect", "snapshot+freshness"]);
+    section.only("mode", "enforce", &["shadow"]);
+    section.only_empty("scope_by");
+    section.only_empty("natural_key");
+    if let Some(table) = section.table("fingerprint") {
+        for name in ["ignore", "only", "headers"] {
+            table.only_empty(name);
+        }
+        table.finish();
+    }
+}

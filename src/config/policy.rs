@@ -1,0 +1,232 @@
+//! Reads `policy.toml`.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+use toml::de::DeTable;
+
+use super::file::document;
+use super::finding::{Finding, Findings, Refused};
+use super::section::{Located, Section};
+use super::{
+    CredentialSettings, Operation, Policy, Protect, TenantSettings, lint, naming, operation,
+};
+
+/// Digests by which credentials are kept are SHA-256.
+const DIGEST_BYTES: usize = 32;
+
+impl Policy {
+    /// Reads a policy file; the findings are warnings.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or for anything in it that is wrong.
+    pub fn load(file: &Path) -> Result<(Self, Vec<Finding>), Refused> {
+        let text = fs::read_to_string(file)
+            .map_err(|error| Finding::of_file(file, "unreadable", error.to_string()))?;
+        Self::parse(file, &text)
+    }
+
+    /// Reads a policy from its text; `file` is what it is called in findings.
+    ///
+    /// # Errors
+    /// For anything in it that is wrong.
+    pub fn parse(file: &Path, text: &str) -> Result<(Self, Vec<Finding>), Refused> {
+        let findings = Findings::new(file, text);
+        let policy = document(&findings, text).and_then(|(table, at)| {
+            let section = Section::new(&findings, "the policy", at, &table, None);
+            read(&section)
+        });
+        findings.conclude(policy)
+    }
+}
+
+fn read(section: &Section<'_>) -> Option<Policy> {
+    let protect =
+        section.choice("protect", &[("keyed", Protect::Keyed), ("listed", Protect::Listed)]);
+    let protect = section.settled("protect", protect, Protect::Keyed);
+    section.only_empty("homes");
+    for later in ["rate_limit", "cors", "admin"] {
+        section.refuse(later);
+    }
+    if let Some(auth) = section.table("auth") {
+        auth.refuse("trusted_header");
+        auth.refuse("jwt");
+        auth.finish();
+    }
+    let tenants = tenants(section);
+    let empty = DeTable::new();
+    let (unlisted, operations) = operations(section, &empty);
+    section.finish();
+    let (unlisted, operations) = (unlisted?, operations?);
+    let by_name =
+        operations.iter().enumerate().map(|(index, it)| (it.name.clone(), index)).collect();
+    Some(Policy {
+        protect: protect?.value,
+        tenants: tenants?,
+        naming: naming::digest(&operations),
+        by_name,
+        operations,
+        unlisted,
+    })
+}
+
+/// The settings of unlisted routes, and the listed operations with the most literal routes first.
+fn operations(
+    section: &Section<'_>,
+    empty: &DeTable<'_>,
+) -> (Option<Operation>, Option<Vec<Operation>>) {
+    let defaults = section.table("defaults");
+    let defaults_table = defaults.as_ref().map(Section::table_itself);
+    let unlisted = match &defaults {
+        Some(defaults) => operation::unlisted(defaults),
+        None => operation::unlisted(&Section::new(
+            section.findings,
+            "[defaults]",
+            section.at.clone(),
+            empty,
+            None,
+        )),
+    };
+    let Some(tables) = section.tables("operation", "[[operation]]", defaults_table) else {
+        return (unlisted, (!section.has("operation")).then(Vec::new));
+    };
+    let read: Vec<(Range<usize>, Option<Operation>)> = tables
+        .into_iter()
+        .map(|mut table| (table.at.clone(), operation::listed(&mut table)))
+        .collect();
+    let whole: Vec<(Range<usize>, &Operation)> =
+        read.iter().filter_map(|(at, it)| it.as_ref().map(|it| (at.clone(), it))).collect();
+    lint::between(section.findings, &whole);
+    let operations: Option<Vec<Operation>> = read.into_iter().map(|(_, it)| it).collect();
+    let operations = operations.map(|mut operations| {
+        operations.sort_by_key(|it| {
+            std::cmp::Reverse(it.route.as_ref().map_or(0, super::Route::literals))
+        });
+        operations
+    });
+    (unlisted, operations)
+}
+
+fn tenants(section: &Section<'_>) -> Option<Vec<TenantSettings>> {
+    let Some(tables) = section.tables("tenant", "[[tenant]]", None) else {
+        return (!section.has("tenant")).then(Vec::new);
+    };
+    let mut keys = HashMap::new();
+    let mut names = HashSet::new();
+    let mut tenants = Vec::with_capacity(tables.len());
+    for mut table in tables {
+        let name = name(&table);
+        if let Some(name) = &name {
+            table.label = format!("tenant \"{}\"", name.value);
+            unique(&table, &mut names, name, "tenants");
+        }
+        table.refuse("home");
+        table.refuse("quota");
+        let credentials = credentials(&table, &mut keys);
+        table.finish();
+        tenants.push(name.zip(credentials).map(|(name, credentials)| TenantSettings {
+            name: name.value.to_owned(),
+            credentials,
+        }));
+    }
+    tenants.into_iter().collect()
+}
+
+/// The credentials of one tenant. `keys` holds every digest so far, of every tenant.
+fn credentials(
+    tenant: &Section<'_>,
+    keys: &mut HashMap<[u8; DIGEST_BYTES], String>,
+) -> Option<Vec<CredentialSettings>> {
+    let tables = tenant.tables("credentials", "credential", None);
+    let tables = tenant.require("credentials", tables)?;
+    let mut names = HashSet::new();
+    let mut credentials = Vec::with_capacity(tables.len());
+    for mut table in tables {
+        let name = name(&table);
+        if let Some(name) = &name {
+            table.label = format!("credential \"{}\"", name.value);
+            unique(&table, &mut names, name, "credentials of one tenant");
+        }
+        let digest = digest(&table);
+        if let (Some(digest), Some(name)) = (&digest, &name) {
+            let label = format!("{}, credential \"{}\"", tenant.label, name.value);
+            if let Some(earlier) = keys.insert(digest.value, label) {
+                let message = format!("this API key is that of {earlier} as well");
+                table.findings.error(&digest.at, "duplicate", message);
+            }
+        }
+        let uses = uses(&table);
+        table.finish();
+        credentials.push(name.zip(digest).zip(uses).map(|((name, digest), (gateway, claims))| {
+            CredentialSettings {
+                name: name.value.to_owned(),
+                api_key_sha256: digest.value,
+                gateway,
+                claims,
+            }
+        }));
+    }
+    credentials.into_iter().collect()
+}
+
+/// The name of a tenant or a credential.
+fn name<'a>(section: &Section<'a>) -> Option<Located<&'a str>> {
+    let name = section.require("name", section.text("name"))?;
+    if name.value.is_empty() || name.value.len() > lint::NAME_MAX || !lint::is_plain(name.value) {
+        section.wrong_value("name", &lint::name_rule());
+        return None;
+    }
+    Some(name)
+}
+
+fn unique(section: &Section<'_>, names: &mut HashSet<String>, name: &Located<&str>, whose: &str) {
+    if !names.insert(name.value.to_owned()) {
+        let message = format!("two {whose} are named \"{}\"", name.value);
+        section.findings.error(&name.at, "duplicate", message);
+    }
+}
+
+fn digest(section: &Section<'_>) -> Option<Located<[u8; DIGEST_BYTES]>> {
+    let text = section.require("api_key_sha256", section.text("api_key_sha256"))?;
+    let Some(digest) = parse_digest(text.value) else {
+        let message = "must be 64 hexadecimal digits: make it with `oncegate hash-key`";
+        section.wrong_value("api_key_sha256", message);
+        return None;
+    };
+    Some(text.map(|_| digest))
+}
+
+fn parse_digest(text: &str) -> Option<[u8; DIGEST_BYTES]> {
+    if text.len() != 2 * DIGEST_BYTES || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut digest = [0; DIGEST_BYTES];
+    for (byte, at) in digest.iter_mut().zip((0..text.len()).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(digest)
+}
+
+/// Whether a credential may be used for the gateway, and for the claims API.
+fn uses(section: &Section<'_>) -> Option<(bool, bool)> {
+    let texts = section.require("use", section.texts("use"))?;
+    let (mut gateway, mut claims) = (false, false);
+    for text in &texts {
+        match text.value {
+            "gateway" => gateway = true,
+            "claims" => claims = true,
+            _ => {
+                let message = "\"use\" must list \"gateway\" or \"claims\" or both";
+                section.findings.error(&text.at, "wrong-value", message);
+                return None;
+            }
+        }
+    }
+    if texts.is_empty() {
+        section.wrong_value("use", "must list \"gateway\" or \"claims\" or both");
+        return None;
+    }
+    Some((gateway, claims))
+}

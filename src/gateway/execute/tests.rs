@@ -1,0 +1,149 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body_util::BodyExt;
+use protocol::record::{Record, State};
+use protocol::{Fingerprint, HolderId, IdempotencyKey, Scope, Token};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, Semaphore};
+
+use super::*;
+use crate::config::Operation;
+use crate::gateway::tests::judge::{Fault, Kind, SubmitErrorKind, TestJudge};
+use crate::gateway::tests::operation;
+use crate::gateway::tests::stub::{PATIENCE, Step, Stub};
+
+mod faults;
+mod outcomes;
+
+const CREATED: &str = "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\n\
+    location: /orders/1\r\nset-cookie: a=1\r\ndate: now\r\ncontent-length: 7\r\n\r\n{\"n\":1}";
+
+/// One key's requests at one gateway.
+struct Bench {
+    judge: TestJudge,
+    upstream: Upstream,
+    operation: Operation,
+    key: &'static str,
+}
+
+/// An answer as a client sees it.
+struct Seen {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Bench {
+    /// A gateway before the upstream at `address`, with the shortest lease there is.
+    fn new(address: SocketAddr) -> Self {
+        let judge = TestJudge::new();
+        let clock = judge.clone();
+        let uri = format!("http://{address}").parse().unwrap();
+        let upstream = Upstream::new(&uri, Arc::new(move || clock.boot()));
+        let lease = protocol::lease::LEASE_MIN;
+        let operation = Operation { lease, ..operation() };
+        Self { judge, upstream, operation, key: "k" }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Operation)) -> Self {
+        change(&mut self.operation);
+        self
+    }
+
+    fn job(&self, body: &'static str) -> Job<TestJudge> {
+        let scope = Scope {
+            tenant: "acme".into(),
+            sub_account: Vec::new(),
+            credential: None,
+            operation: Some("orders".into()),
+        };
+        let name = RecordName::new(&scope, &IdempotencyKey::from_text(self.key, 255).unwrap());
+        let claim = Claim {
+            holder: HolderId::of(b"acme/web", &rand::random::<[u8; 16]>()),
+            seen: self.judge.seen(&name).unwrap(),
+            fingerprint: Fingerprint::opaque(body).unwrap(),
+            lease: self.operation.lease,
+            terms: self.operation.terms(),
+            token: Token::new(rand::random()),
+            name,
+        };
+        Job {
+            judge: self.judge.clone(),
+            upstream: self.upstream.clone(),
+            claim,
+            answer_within: self.operation.answer_within,
+            outgoing: Outgoing {
+                method: Method::POST,
+                target: "/orders?a=1".parse().unwrap(),
+                headers: HeaderMap::from_iter([(
+                    http::header::HOST,
+                    HeaderValue::from_static("shop"),
+                )]),
+                key: HeaderValue::from_static(self.key),
+                body: Bytes::from_static(body.as_bytes()),
+            },
+            keeping: Keeping::new(&self.operation, protocol::policy::AnswersFrom::Application),
+            terms: crate::gateway::terms(&self.operation),
+        }
+    }
+
+    fn start(&self, body: &'static str) -> oneshot::Receiver<Response> {
+        run(self.job(body))
+    }
+
+    async fn ask(&self, body: &'static str) -> Seen {
+        answer(self.start(body)).await
+    }
+}
+
+impl Seen {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// The code of the problem that this is.
+    fn code(&self) -> String {
+        assert_eq!(self.header("content-type"), Some("application/problem+json"));
+        let problem: serde_json::Value = serde_json::from_slice(&self.body).unwrap();
+        problem["code"].as_str().unwrap().to_owned()
+    }
+
+    fn is_replay(&self) -> bool {
+        self.header("idempotent-replayed") == Some("true")
+    }
+}
+
+fn run(job: Job<TestJudge>) -> oneshot::Receiver<Response> {
+    let (client, answer) = oneshot::channel();
+    let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+    tokio::spawn(job.run(client, InFlight::new(permit)));
+    answer
+}
+
+async fn answer(client: oneshot::Receiver<Response>) -> Seen {
+    let response = timeout(PATIENCE, client).await.expect("an answer in time").unwrap();
+    let (head, body) = response.into_parts();
+    let body = timeout(PATIENCE, body.collect()).await.expect("a body in time").unwrap();
+    Seen { status: head.status, headers: head.headers, body: body.to_bytes() }
+}
+
+fn is_done(record: &Record) -> bool {
+    matches!(record, Record::Live(generation) if matches!(generation.state, State::Done { .. }))
+}
+
+fn is_indeterminate(record: &Record) -> bool {
+    matches!(
+        record,
+        Record::Live(generation) if matches!(generation.state, State::Indeterminate { .. })
+    )
+}
+
+/// A stub that answers once the test says go.
+async fn waiting_stub() -> (Stub, Arc<Notify>) {
+    let go = Arc::new(Notify::new());
+    let script = vec![Step::Wait(go.clone()), Step::Write(CREATED.into())];
+    (Stub::always(script).await, go)
+}

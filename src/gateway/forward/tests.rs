@@ -1,0 +1,160 @@
+use std::net::Ipv6Addr;
+
+use super::*;
+
+const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7));
+
+fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        headers.append(*name, HeaderValue::from_static(value));
+    }
+    headers
+}
+
+fn caller(tenant_header: Option<&HeaderName>) -> Caller<'_> {
+    Caller { address: CLIENT, tenant: Some("acme"), tenant_header, authorization: true }
+}
+
+fn lines<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
+    headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect()
+}
+
+#[test]
+fn fields_about_the_connection_stay_on_it() {
+    let client = headers(&[
+        ("host", "shop"),
+        ("connection", "close, X-Hop"),
+        ("connection", "x-other"),
+        ("x-hop", "1"),
+        ("x-other", "1"),
+        ("keep-alive", "1"),
+        ("proxy-connection", "close"),
+        ("proxy-authorization", "Basic x"),
+        ("te", "trailers"),
+        ("trailer", "x"),
+        ("transfer-encoding", "chunked"),
+        ("upgrade", "h2c"),
+        ("expect", "100-continue"),
+        ("accept", "a/b"),
+        ("accept", "c/d"),
+        ("cookie", "a=b"),
+        ("authorization", "Bearer k"),
+    ]);
+    let sent = request_headers(&client, &caller(None));
+    let mut names: Vec<_> = sent.keys().map(HeaderName::as_str).collect();
+    names.sort_unstable();
+    let wanted = [
+        "accept",
+        "authorization",
+        "cookie",
+        "forwarded",
+        "host",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+    ];
+    assert_eq!(names, wanted);
+    assert_eq!(lines(&sent, "accept"), ["a/b", "c/d"]);
+    assert_eq!(lines(&sent, "host"), ["shop"]);
+}
+
+#[test]
+fn a_client_cannot_speak_for_the_gateway() {
+    let client = headers(&[
+        ("idempotency-fence", "9"),
+        ("idempotency-attempt", "9"),
+        ("x-tenant", "other"),
+        ("x-tenant", "third"),
+    ]);
+    let tenant_header = HeaderName::from_static("x-tenant");
+    let sent = request_headers(&client, &caller(Some(&tenant_header)));
+    assert_eq!(lines(&sent, "x-tenant"), ["acme"]);
+    assert!(lines(&sent, "idempotency-fence").is_empty());
+    assert!(lines(&sent, "idempotency-attempt").is_empty());
+
+    let nobody = Caller { tenant: None, ..caller(Some(&tenant_header)) };
+    assert!(lines(&request_headers(&client, &nobody), "x-tenant").is_empty());
+}
+
+#[test]
+fn a_tenant_header_named_in_connection_is_still_the_gateways_own() {
+    let client = headers(&[("connection", "x-tenant, x-forwarded-for"), ("x-tenant", "other")]);
+    let tenant_header = HeaderName::from_static("x-tenant");
+    let sent = request_headers(&client, &caller(Some(&tenant_header)));
+    assert_eq!(lines(&sent, "x-tenant"), ["acme"]);
+    assert_eq!(lines(&sent, "x-forwarded-for"), ["192.0.2.7"]);
+}
+
+#[test]
+fn authorization_is_forwarded_unless_the_policy_drops_it() {
+    let client = headers(&[("authorization", "Bearer k")]);
+    assert_eq!(lines(&request_headers(&client, &caller(None)), "authorization"), ["Bearer k"]);
+    let dropping = Caller { authorization: false, ..caller(None) };
+    assert!(lines(&request_headers(&client, &dropping), "authorization").is_empty());
+}
+
+#[test]
+fn the_way_of_a_request_is_told_after_what_was_told_before() {
+    let client = headers(&[
+        ("host", "shop:8080"),
+        ("x-forwarded-for", "198.51.100.1"),
+        ("x-forwarded-for", "198.51.100.2"),
+        ("x-forwarded-proto", "https"),
+        ("x-forwarded-host", "shop.example"),
+        ("forwarded", "for=198.51.100.1"),
+        ("via", "1.1 cdn"),
+    ]);
+    let sent = request_headers(&client, &caller(None));
+    assert_eq!(lines(&sent, "x-forwarded-for"), ["198.51.100.1, 198.51.100.2, 192.0.2.7"]);
+    assert_eq!(lines(&sent, "x-forwarded-proto"), ["https"]);
+    assert_eq!(lines(&sent, "x-forwarded-host"), ["shop.example"]);
+    let forwarded = "for=198.51.100.1, for=192.0.2.7;proto=http;host=\"shop:8080\"";
+    assert_eq!(lines(&sent, "forwarded"), [forwarded]);
+    assert_eq!(lines(&sent, "via"), ["1.1 cdn, 1.1 oncegate"]);
+}
+
+#[test]
+fn an_ipv6_client_is_quoted_where_the_syntax_asks_for_it() {
+    let address = IpAddr::V6(Ipv6Addr::LOCALHOST);
+    let sent = request_headers(&HeaderMap::new(), &Caller { address, ..caller(None) });
+    assert_eq!(lines(&sent, "x-forwarded-for"), ["::1"]);
+    assert_eq!(lines(&sent, "forwarded"), ["for=\"[::1]\";proto=http"]);
+}
+
+#[test]
+fn a_protected_request_says_what_its_grant_is() {
+    let mut sent = headers(&[("accept-encoding", "gzip"), ("idempotency-key", "\"k\"")]);
+    let protected = Protected {
+        key: HeaderValue::from_static("\"k\""),
+        fence: Fence::new(0, 7),
+        attempt_no: 2,
+    };
+    protect(&mut sent, &protected, 0);
+    assert_eq!(lines(&sent, "idempotency-key"), ["\"k\""]);
+    assert_eq!(lines(&sent, "idempotency-fence"), ["7"]);
+    assert_eq!(lines(&sent, "idempotency-attempt"), ["2"]);
+    assert_eq!(lines(&sent, "accept-encoding"), ["identity"]);
+    assert_eq!(lines(&sent, "content-length"), ["0"]);
+}
+
+#[test]
+fn an_upstream_cannot_speak_for_the_gateway() {
+    let answer = headers(&[
+        ("connection", "x-hop"),
+        ("x-hop", "1"),
+        ("transfer-encoding", "chunked"),
+        ("keep-alive", "timeout=5"),
+        ("idempotent-replayed", "true"),
+        ("idempotency-outcome", "final"),
+        ("set-cookie", "a=1"),
+        ("set-cookie", "b=2"),
+        ("location", "/orders/1"),
+    ]);
+    let seen = answer_headers(answer);
+    let mut names: Vec<_> = seen.keys().map(HeaderName::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["location", "set-cookie"]);
+    assert_eq!(lines(&seen, "set-cookie"), ["a=1", "b=2"]);
+}

@@ -1,0 +1,209 @@
+//! The gateway: a reverse proxy that makes `POST` and `PATCH` requests happen once.
+//!
+//! The life of a request: the listener has checked that its head is strict HTTP; `operations` says
+//! whether it is protected. What is not protected passes through (`pass`). What is protected needs
+//! a tenant, a key that can be read, and a body within the limit; then it becomes a job (`execute`)
+//! that claims the key, runs the upstream (`exchange`) and makes the outcome durable, detached from
+//! the client, who is given the answer (`answer`) when there is one.
+
+mod answer;
+mod exchange;
+mod execute;
+mod forward;
+mod keeping;
+pub mod metrics;
+mod operations;
+mod pass;
+mod request;
+mod rest;
+mod upstream;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Extension, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::header::HOST;
+use http::request::Parts;
+use protocol::command::Claim;
+use protocol::{HolderId, RecordName, Token};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tracing::Instrument;
+
+use answer::Terms;
+use exchange::Outgoing;
+use execute::Job;
+use forward::Caller;
+use keeping::Keeping;
+use metrics::InFlight;
+use operations::Course;
+use request::SentKey;
+use upstream::Upstream;
+
+use crate::config::{GatewaySettings, Matched, Operation, Policy};
+use crate::judge::Judge;
+use crate::listener::ClientAddr;
+use crate::problem::{Code, Problem};
+use crate::tenant::{Identity, Tenants, Use};
+
+/// The most executions under way. Each may hold a request and an answer of up to a mebibyte, and
+/// usually holds a few kilobytes. A shard that is lost for long fills this up with outcomes that
+/// wait to be made durable; new claims could not be decided then either.
+const EXECUTIONS_MAX: u32 = 2048;
+
+/// The gateway of one process. Clones share it.
+#[derive(Clone)]
+pub struct Gateway<J> {
+    shared: Arc<Shared<J>>,
+}
+
+struct Shared<J> {
+    judge: J,
+    policy: Arc<Policy>,
+    tenants: Tenants,
+    settings: GatewaySettings,
+    upstream: Upstream,
+    executions: Arc<Semaphore>,
+}
+
+impl<J: Judge> Gateway<J> {
+    /// A gateway whose claims `judge` decides.
+    pub fn new(judge: J, policy: Arc<Policy>, tenants: Tenants, settings: GatewaySettings) -> Self {
+        let clock = judge.clone();
+        let upstream = Upstream::new(&settings.upstream, Arc::new(move || clock.boot()));
+        let executions = Arc::new(Semaphore::new(EXECUTIONS_MAX as usize));
+        let shared = Shared { judge, policy, tenants, settings, upstream, executions };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The gateway as what a [listener](crate::listener) serves.
+    pub fn router(&self) -> Router {
+        Router::new().fallback(serve::<J>).with_state(self.clone())
+    }
+
+    /// Waits until no execution is under way, for at most `within`; whether that came to be. To be
+    /// called when no more requests come in. An execution that is let go ends as its lease says.
+    pub async fn drain(&self, within: Duration) -> bool {
+        let all = self.shared.executions.acquire_many(EXECUTIONS_MAX);
+        tokio::time::timeout(within, all).await.is_ok()
+    }
+
+    async fn answer(&self, request: Request, client: IpAddr) -> Response {
+        let (mut head, body) = request.into_parts();
+        if !head.headers.contains_key(HOST) {
+            // HTTP/1.0 has no Host; the upstream's own is the only name there is for it.
+            head.headers.insert(HOST, self.shared.upstream.authority());
+        }
+        let policy = &self.shared.policy;
+        let (matched, course) =
+            operations::course(policy, &head.method, head.uri.path(), &head.headers);
+        if let Err(refused) = request::refuse_hidden(&head.headers, &matched.operation.headers) {
+            return refused.into_response();
+        }
+        if course == Course::Protect {
+            let answer = self.protect(head, body, &matched, client).await;
+            return answer.unwrap_or_else(Problem::into_response);
+        }
+        let caller = caller(client, None, matched.operation);
+        let ignored = course == Course::PassIgnoringKey;
+        pass::pass(&self.shared.upstream, head, body, &caller, ignored).await
+    }
+
+    async fn protect(
+        &self,
+        head: Parts,
+        body: Body,
+        matched: &Matched<'_>,
+        client: IpAddr,
+    ) -> Result<Response, Problem> {
+        let operation = matched.operation;
+        let identity = self.shared.tenants.authenticate(&head.headers, Use::Gateway)?;
+        request::refuse_two_types(&head.headers)?;
+        let key = request::sent_key(&head.headers, &operation.headers, operation.key_max)?;
+        let limit = self.shared.settings.max_request_body.as_u64();
+        let body = request::whole_body(body, limit).await?;
+        let permit = self.permit()?;
+        let claim = self.claim(&head, &body, &key, matched, identity)?;
+        let caller = caller(client, Some(&identity.tenant), operation);
+        let outgoing = Outgoing {
+            target: request::target(&head),
+            headers: forward::request_headers(&head.headers, &caller),
+            method: head.method,
+            key: key.raw,
+            body,
+        };
+        let job = Job {
+            judge: self.shared.judge.clone(),
+            upstream: self.shared.upstream.clone(),
+            claim,
+            answer_within: operation.answer_within,
+            outgoing,
+            keeping: Keeping::new(operation, self.shared.settings.answers_from),
+            terms: terms(operation),
+        };
+        let (client, answer) = oneshot::channel();
+        let span = tracing::info_span!("execution", operation = %matched.name);
+        tokio::spawn(job.run(client, InFlight::new(permit)).instrument(span));
+        answer.await.map_err(|_| Problem::new(Code::Internal, "the execution met a defect"))
+    }
+
+    /// Room for one more execution.
+    fn permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.shared.executions).try_acquire_owned().map_err(|_| {
+            Problem::unavailable("too many executions are under way; nothing was executed")
+        })
+    }
+
+    /// The first copy of the claim for a request.
+    fn claim(
+        &self,
+        head: &Parts,
+        body: &[u8],
+        key: &SentKey,
+        matched: &Matched<'_>,
+        identity: &Identity,
+    ) -> Result<Claim, Problem> {
+        let name = RecordName::new(&matched.scope(&identity.tenant), &key.key);
+        let seen = self.shared.judge.seen(&name).ok_or_else(|| {
+            Problem::unavailable("this process's clock is not trusted; nothing was executed")
+        })?;
+        // One attempt per execution: it is never repeated by another process, nor after a restart.
+        let attempt: [u8; 16] = rand::random();
+        Ok(Claim {
+            holder: HolderId::of(&identity.qualified(), &attempt),
+            seen,
+            fingerprint: request::fingerprint(head, body),
+            lease: matched.operation.lease,
+            terms: matched.operation.terms(),
+            token: Token::new(rand::random()),
+            name,
+        })
+    }
+}
+
+async fn serve<J: Judge>(
+    State(gateway): State<Gateway<J>>,
+    Extension(ClientAddr(client)): Extension<ClientAddr>,
+    request: Request,
+) -> Response {
+    gateway.answer(request, client.ip()).await
+}
+
+fn caller<'a>(client: IpAddr, tenant: Option<&'a str>, operation: &'a Operation) -> Caller<'a> {
+    Caller {
+        address: client,
+        tenant,
+        tenant_header: operation.forward.tenant_header.as_ref(),
+        authorization: operation.forward.authorization,
+    }
+}
+
+fn terms(operation: &Operation) -> Terms {
+    Terms { retention: operation.retention, indeterminate_status: operation.indeterminate_status }
+}

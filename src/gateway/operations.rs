@@ -1,0 +1,43 @@
+//! Which requests are protected.
+
+use http::{HeaderMap, Method};
+
+use super::request::brings_key;
+use crate::config::{Matched, Policy, Protect};
+
+/// The course that a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// It runs once, under its key.
+    Protect,
+    /// It goes through untouched, and nothing is stored.
+    Pass,
+    /// It goes through although it brings a key, and its client is told that the key has no effect.
+    PassIgnoringKey,
+}
+
+/// The operation that a request belongs to, and the course that it takes.
+///
+/// Only `POST` and `PATCH` are ever protected: for the other methods a key has no effect. An
+/// operation that is listed protects what brings a key, and what must bring one; a route that is
+/// not listed does so by the policy's `protect`.
+pub(crate) fn course<'a>(
+    policy: &'a Policy,
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+) -> (Matched<'a>, Course) {
+    let matched = policy.matching(method, path);
+    if *method != Method::POST && *method != Method::PATCH {
+        return (matched, Course::Pass);
+    }
+    let keyed = brings_key(headers, &matched.operation.headers);
+    let honoured = matched.listed || policy.protect == Protect::Keyed;
+    let course = match (keyed, honoured) {
+        (true, true) => Course::Protect,
+        (true, false) => Course::PassIgnoringKey,
+        (false, _) if matched.listed && matched.operation.required => Course::Protect,
+        (false, _) => Course::Pass,
+    };
+    (matched, course)
+}

@@ -1,0 +1,145 @@
+//! Reading a protected request: its key, its body, and what it is the same as.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http_body_util::BodyExt;
+use protocol::fingerprint::RequestParts;
+use protocol::{Fingerprint, IdempotencyKey};
+
+use super::forward::connection_options;
+use crate::problem::{Code, Problem};
+
+/// How long a client may take to send the body of a protected request. The largest default body,
+/// 1 MiB, arrives in this time over 300 kbit/s; a client that drips holds one connection and
+/// nothing else, since nothing is claimed yet.
+const BODY_WAIT: Duration = Duration::from_secs(30);
+
+/// Fields that the verdict or the upstream rests on. A request whose `Connection` names one wants
+/// it removed on the way, and would then not be the request that was judged.
+const ESSENTIAL: [HeaderName; 6] =
+    [AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST];
+
+/// A key, and how its client wrote it.
+#[derive(Clone, Debug)]
+pub(crate) struct SentKey {
+    /// The key.
+    pub(crate) key: IdempotencyKey,
+    /// The value of the header line that brought it.
+    pub(crate) raw: HeaderValue,
+}
+
+/// Whether a request brings a key, readable or not.
+pub(crate) fn brings_key(headers: &HeaderMap, accepted: &[HeaderName]) -> bool {
+    accepted.iter().any(|name| headers.contains_key(name))
+}
+
+/// The key that a request brings in one of the `accepted` headers.
+///
+/// # Errors
+/// When it brings none, or one that cannot be read: a key is never dropped in silence.
+pub(crate) fn sent_key(
+    headers: &HeaderMap,
+    accepted: &[HeaderName],
+    limit: usize,
+) -> Result<SentKey, Problem> {
+    let lines = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let key = IdempotencyKey::from_headers(accepted.iter().map(lines), limit)?;
+    let raw = accepted.iter().find_map(|name| headers.get(name));
+    match (key, raw) {
+        (Some(key), Some(raw)) => Ok(SentKey { key, raw: raw.clone() }),
+        _ => {
+            let names: Vec<_> = accepted.iter().map(HeaderName::as_str).collect();
+            let detail = format!("this operation needs a key in the header {}", names.join(" or "));
+            Err(Problem::new(Code::KeyMissing, detail))
+        }
+    }
+}
+
+/// Refuses a head that wants fields removed on the way which the verdict, or the upstream, rests
+/// on.
+pub(crate) fn refuse_hidden(headers: &HeaderMap, keys: &[HeaderName]) -> Result<(), Problem> {
+    let essential = |name: &HeaderName| ESSENTIAL.contains(name) || keys.contains(name);
+    match connection_options(headers).find(essential) {
+        Some(name) => {
+            Err(Problem::invalid(format!("the field {name} is not about one connection")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a protected request that names two media types: its body is judged by one of them, and
+/// the upstream might read it by the other.
+pub(crate) fn refuse_two_types(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.get_all(CONTENT_TYPE).iter().nth(1) {
+        Some(_) => Err(Problem::invalid("more than one Content-Type")),
+        None => Ok(()),
+    }
+}
+
+/// The whole body of a request, of at most `limit` bytes.
+///
+/// A body whose `Content-Length` is over the limit is refused before the client is told to
+/// continue; one that hides its length, as soon as it passes the limit.
+pub(crate) async fn whole_body(body: Body, limit: u64) -> Result<Bytes, Problem> {
+    let announced = http_body::Body::size_hint(&body).lower();
+    if announced > limit {
+        return Err(too_large(limit));
+    }
+    tokio::time::timeout(BODY_WAIT, collect(body, limit)).await.unwrap_or_else(|_| {
+        Err(Problem::new(Code::BodyTimeout, "the body did not come in time; nothing was executed"))
+    })
+}
+
+/// Digest of what makes the request the request that it is.
+pub(crate) fn fingerprint(head: &Parts, body: &[u8]) -> Fingerprint {
+    let content_type = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    Fingerprint::of_request(&RequestParts {
+        method: head.method.as_str(),
+        target: head.uri.path_and_query().map_or("/", |target| target.as_str()),
+        content_type,
+        headers: &[],
+        body,
+    })
+}
+
+/// The request target in origin form, as it goes upstream.
+pub(crate) fn target(head: &Parts) -> Uri {
+    head.uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from)
+}
+
+async fn collect(mut body: Body, limit: u64) -> Result<Bytes, Problem> {
+    // Most bodies are one frame, which then needs no copy.
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    let mut length: u64 = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::invalid("the body broke off or is malformed"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        length += data.len() as u64;
+        if length > limit {
+            return Err(too_large(limit));
+        }
+        if first.is_empty() {
+            first = data;
+        } else {
+            if rest.is_empty() {
+                rest.extend_from_slice(&first);
+            }
+            rest.extend_from_slice(&data);
+        }
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+fn too_large(limit: u64) -> Problem {
+    let detail = format!("the body is larger than {limit} bytes; nothing was executed");
+    Problem::new(Code::BodyTooLarge, detail)
+}
+
+#[cfg(test)]
+mod tests;

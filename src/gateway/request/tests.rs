@@ -1,0 +1,87 @@
+use futures_util::stream;
+use http::Request;
+
+use super::*;
+
+fn head(request: http::request::Builder) -> Parts {
+    request.body(()).unwrap().into_parts().0
+}
+
+/// A body of these frames, of a length that is not told.
+fn frames(frames: Vec<Result<&'static str, std::io::Error>>) -> Body {
+    Body::from_stream(stream::iter(frames))
+}
+
+#[tokio::test]
+async fn a_body_is_read_whole_up_to_its_limit() {
+    let long = "x".repeat(10);
+    assert_eq!(whole_body(Body::from(long.clone()), 10).await.unwrap(), long);
+    assert_eq!(whole_body(Body::empty(), 0).await.unwrap(), "");
+    let parts = frames(vec![Ok("ab"), Ok(""), Ok("cd"), Ok("e")]);
+    assert_eq!(whole_body(parts, 5).await.unwrap(), "abcde");
+    for over in [Body::from(long), frames(vec![Ok("abcde"), Ok("abcde")])] {
+        assert_eq!(whole_body(over, 9).await.unwrap_err().code(), Code::BodyTooLarge);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_refused() {
+    let broken = frames(vec![Ok("ab"), Err(std::io::Error::other("reset"))]);
+    assert_eq!(whole_body(broken, 9).await.unwrap_err().code(), Code::InvalidRequest);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c47_a_body_that_drips_for_too_long_is_refused() {
+    let drip = stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Some((Ok::<_, std::io::Error>("x"), ()))
+    });
+    let refused = whole_body(Body::from_stream(drip), 1 << 20).await.unwrap_err();
+    assert_eq!(refused.code(), Code::BodyTimeout);
+}
+
+#[test]
+fn c67_an_announced_body_over_the_limit_is_refused_unread() {
+    let unread = whole_body(Body::from("x".repeat(10)), 9);
+    let refused = futures_util::FutureExt::now_or_never(unread).unwrap();
+    assert_eq!(refused.unwrap_err().code(), Code::BodyTooLarge);
+}
+
+#[test]
+fn a_key_is_found_in_any_accepted_header() {
+    let accepted = [HeaderName::from_static("idempotency-key"), HeaderName::from_static("x-key")];
+    let with = |name: &'static str, value: &'static str| {
+        head(Request::post("/").header(name, value)).headers
+    };
+    let sent = sent_key(&with("x-key", "\"a b\""), &accepted, 255).unwrap();
+    assert_eq!((sent.key.as_str(), sent.raw.as_bytes()), ("a b", &b"\"a b\""[..]));
+    assert!(brings_key(&with("x-key", ""), &accepted));
+    assert!(!brings_key(&with("x-other", "k"), &accepted));
+    let missing = sent_key(&with("x-other", "k"), &accepted, 255).unwrap_err();
+    assert_eq!(missing.code(), Code::KeyMissing);
+    let malformed = sent_key(&with("x-key", ""), &accepted, 255).unwrap_err();
+    assert_eq!(malformed.code(), Code::KeyMalformed);
+}
+
+#[test]
+fn a_fingerprint_covers_method_target_media_type_and_body() {
+    let json = |request: http::request::Builder| {
+        head(request.header("content-type", "application/json; charset=utf-8"))
+    };
+    let base = fingerprint(&json(Request::post("/a?x=1&y=2")), b"{\"a\":1}");
+    let same = head(
+        Request::post("http://shop/a?y=2&x=1")
+            .header("content-type", "application/json")
+            .header("x-request-id", "2"),
+    );
+    assert_eq!(fingerprint(&same, b"{ \"a\": 1 }"), base);
+    for (other, body) in [
+        (json(Request::patch("/a?x=1&y=2")), &b"{\"a\":1}"[..]),
+        (json(Request::post("/a?x=1&y=3")), b"{\"a\":1}"),
+        (json(Request::post("/b?x=1&y=2")), b"{\"a\":1}"),
+        (json(Request::post("/a?x=1&y=2")), b"{\"a\":2}"),
+        (head(Request::post("/a?x=1&y=2")), b"{\"a\":1}"),
+    ] {
+        assert_ne!(fingerprint(&other, body), base, "{other:?}");
+    }
+}

@@ -1,0 +1,89 @@
+//! The body of an answer that flows past the gateway.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
+use protocol::Millis;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use super::upstream::Reply;
+
+/// A body of which the first part was buffered and the rest flows on from the upstream.
+///
+/// A client that leaves changes nothing: the rest is then read to its end, within the time that an
+/// execution may take, so that an upstream that still works while it answers is not cut off.
+pub(crate) struct Rest {
+    buffered: Bytes,
+    reply: Option<Reply>,
+    /// For how long the rest is read after the client has left.
+    patience: Millis,
+}
+
+impl Rest {
+    pub(crate) fn new(buffered: Bytes, reply: Reply, patience: Millis) -> Self {
+        Self { buffered, reply: Some(reply), patience }
+    }
+
+    /// As the body of an answer.
+    pub(crate) fn into_body(self) -> Body {
+        Body::new(self)
+    }
+}
+
+impl HttpBody for Rest {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if !self.buffered.is_empty() {
+            let buffered = std::mem::take(&mut self.buffered);
+            return Poll::Ready(Some(Ok(Frame::data(buffered))));
+        }
+        let Some(reply) = &mut self.reply else { return Poll::Ready(None) };
+        let frame = std::task::ready!(Pin::new(reply).poll_frame(cx));
+        if !matches!(frame, Some(Ok(_))) {
+            self.reply = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let rest_ended = self.reply.as_ref().is_none_or(HttpBody::is_end_stream);
+        self.buffered.is_empty() && rest_ended
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let buffered = self.buffered.len() as u64;
+        let ended = SizeHint::with_exact(0);
+        let rest = self.reply.as_ref().map_or(ended, HttpBody::size_hint);
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + buffered);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + buffered);
+        }
+        hint
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        let Some(mut reply) = self.reply.take().filter(|reply| !reply.is_end_stream()) else {
+            return;
+        };
+        let patience = self.patience.to_std();
+        // Without a runtime the process is ending, and the connection with it.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(timeout(patience, async move {
+                while let Some(Ok(_)) = reply.frame().await {}
+            }));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Who decides commands, as the edge sees it: a [`Node`], or a scripted one in tests.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use cluster::{Found, Node, Readiness, SubmitError};
+use protocol::{Basis, Command, Decided, RecordName, Timestamp};
+
+/// Decides commands. Clones share it.
+///
+/// Each method does what the method of the same name of [`Node`] does, its errors included.
+pub trait Judge: Clone + Send + Sync + 'static {
+    /// Has `command` decided and made durable on a majority before `deadline`.
+    fn submit(
+        &self,
+        command: Command,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Decided, SubmitError>> + Send;
+
+    /// Reads a record through the log.
+    fn read(
+        &self,
+        name: &RecordName,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Found, SubmitError>> + Send;
+
+    /// What a copy of a claim carries now; `None` while this process must not submit claims.
+    fn seen(&self, name: &RecordName) -> Option<Basis>;
+
+    /// The wall clock, for rendering times to users.
+    fn wall(&self) -> Timestamp;
+
+    /// Time since a fixed moment on a clock that never jumps; leases are counted by it.
+    fn boot(&self) -> Duration;
+
+    /// Whether this process can get claims decided now.
+    fn readiness(&self) -> Readiness;
+}
+
+impl Judge for Node {
+    fn submit(
+        &self,
+        command: Command,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Decided, SubmitError>> + Send {
+        Node::submit(self, command, deadline)
+    }
+
+    fn read(
+        &self,
+        name: &RecordName,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Found, SubmitError>> + Send {
+        Node::read(self, name, deadline)
+    }
+
+    fn seen(&self, name: &RecordName) -> Option<Basis> {
+        Node::seen(self, name)
+    }
+
+    fn wall(&self) -> Timestamp {
+        Node::wall(self)
+    }
+
+    fn boot(&self) -> Duration {
+        Node::boot(self)
+    }
+
+    fn readiness(&self) -> Readiness {
+        Node::readiness(self)
+    }
+}

@@ -1,0 +1,178 @@
+//! Accepts connections and serves HTTP/1.1 on them: the one listener of the gateway and of the API.
+//!
+//! Every bound on what a client may send or hold is set here, but for bodies, which belong to
+//! whoever reads them. A request is checked by [`crate::strict`] before it reaches the
+//! router, and a handler that panics costs its own request only.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use http::HeaderValue;
+use http::Request;
+use http::header::CONNECTION;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time;
+use tower::Service;
+
+use crate::problem::{self, Code, Problem};
+use crate::shutdown::Stop;
+use crate::strict;
+use wire::{Progress, Wire};
+
+mod framing;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+/// The most bytes of a request's head: twice what common servers allow for their header fields, so
+/// that cookies and signed headers pass.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// The most header fields of a request.
+const HEADERS_MAX: usize = 128;
+
+/// How long a connection may stay idle between requests: longer than the 60 s after which common
+/// load balancers drop theirs, so that they, and not we, close first and no request is lost on a
+/// closing connection.
+const IDLE_MAX: Duration = Duration::from_secs(75);
+
+/// The most connections at once of one listener. Further ones wait in the system's backlog.
+const CONNECTIONS_MAX: usize = 8192;
+
+/// How long to wait after the system refused a connection, which it does when descriptors run out.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+
+/// A client's address, found among a request's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddr(pub SocketAddr);
+
+/// Serves `router` on `listener` until `stop`, then lets running requests finish for at most
+/// `drain`.
+///
+/// Returns whether all of them finished.
+pub async fn serve(listener: TcpListener, router: Router, mut stop: Stop, drain: Duration) -> bool {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stop.requested() => break,
+            accepted = accept(&listener, &slots) => accepted,
+        };
+        // Those that have ended since the last one are let go here, so that they do not pile up.
+        while connections.try_join_next().is_some() {}
+        match accepted {
+            Ok((stream, addr, slot)) => {
+                let (router, stop) = (router.clone(), stop.clone());
+                connections.spawn(connection(stream, addr, router, stop, slot));
+            }
+            // The client went away while it waited in the backlog.
+            Err(error) if is_of_client(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                time::sleep(ACCEPT_BACKOFF).await;
+            }
+        }
+    }
+    drop(listener);
+    let finish = async { while connections.join_next().await.is_some() {} };
+    time::timeout(drain, finish).await.is_ok()
+}
+
+/// The next connection, once there is room for it.
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    let slot = Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed");
+    let (stream, addr) = listener.accept().await?;
+    // A claim's answer is one small packet that must not wait for an acknowledgement.
+    stream.set_nodelay(true)?;
+    Ok((stream, addr, slot))
+}
+
+/// Whether a client is the reason that its connection could not be accepted.
+fn is_of_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, InvalidInput, NotConnected};
+    // A reset before the options are set shows as an invalid argument on some systems.
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | InvalidInput | NotConnected)
+}
+
+/// Serves one connection; when told to stop, the request that runs is the last one.
+async fn connection(
+    stream: TcpStream,
+    addr: SocketAddr,
+    router: Router,
+    mut stop: Stop,
+    _slot: OwnedSemaphorePermit,
+) {
+    let progress = Progress::default();
+    let wire = TokioIo::new(Wire::new(stream, progress.clone()));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let ambiguous = progress.begin();
+        request.extensions_mut().insert(ClientAddr(addr));
+        let answer = answer(router.clone(), request, ambiguous);
+        let progress = progress.clone();
+        async move { Ok::<_, Infallible>(progress.watch(answer.await)) }
+    });
+    let mut server = http1::Builder::new();
+    server
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX);
+    let mut served = pin!(server.serve_connection(wire, service));
+    let result = tokio::select! {
+        result = served.as_mut() => result,
+        () = stop.requested() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// Answers one request: by a problem when it is not strict HTTP, else by the router.
+async fn answer(mut router: Router, request: Request<Incoming>, ambiguous: bool) -> Response {
+    let (head, body) = request.into_parts();
+    let refused = if ambiguous {
+        Err(Problem::invalid("more than one of Content-Length and Transfer-Encoding"))
+    } else {
+        strict::check(&head)
+    };
+    if let Err(problem) = refused {
+        let mut response = problem.into_response();
+        // Where the next request begins is not certain after a head that is refused.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        return response;
+    }
+    if let Some(page) = problem::page(&head.method, head.uri.path()) {
+        return page;
+    }
+    let call = router.call(Request::from_parts(head, Body::new(body)));
+    match AssertUnwindSafe(call).catch_unwind().await {
+        Ok(Ok(response)) => response,
+        Err(_panic) => {
+            metrics::counter!(crate::api::metrics::PANICS).increment(1);
+            tracing::error!("a handler panicked");
+            Problem::new(Code::Internal, "the request met a defect").into_response()
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Problems: the only mapping from errors and refusals to statuses (RFC 9457).
+//!
+//! A problem says in `code` what happened, in `retryable` whether the same request may be sent
+//! again unchanged, and in `executed` whether the upstream may have acted. Its `type` is a path on
+//! the same host that answers with an explanation, see [`page()`].
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use cluster::{Certainty, SubmitError};
+use http::header::{ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use protocol::key::KeyError;
+use protocol::response::StoredResponse;
+use protocol::{Millis, Outcome, Timestamp};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+pub use code::{Code, Executed};
+pub use page::{PAGES, page};
+
+mod code;
+mod page;
+#[cfg(test)]
+mod tests;
+
+/// The media type of a problem.
+pub const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// How long a client should wait after a 503: a new leader is elected within two seconds.
+const UNAVAILABLE_RETRY: Millis = Millis::from_secs(1);
+
+/// One answer that is not what the client asked for.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    code: Code,
+    status: StatusCode,
+    retryable: bool,
+    executed: Executed,
+    detail: String,
+    members: Vec<(&'static str, Value)>,
+    /// In a box, so that a result which may be a problem stays small.
+    headers: Box<HeaderMap>,
+}
+
+impl Problem {
+    /// A problem of this code. `detail` is for people: what was wrong with this request. It never
+    /// holds a key, a body or a credential.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        let mut headers = HeaderMap::new();
+        if code == Code::Unauthenticated {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        Self {
+            code,
+            status: code.status(),
+            retryable: code.retryable(),
+            executed: code.executed(),
+            detail: detail.into(),
+            members: Vec::new(),
+            headers: Box::new(headers),
+        }
+    }
+
+    /// A request that cannot be read; `detail` says why.
+    pub fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(Code::InvalidRequest, detail)
+    }
+
+    /// Another holder executes, with a lease for another `rest`. The client is told to wait for a
+    /// random whole number of seconds within it, so that the repeats of many clients do not arrive
+    /// together.
+    pub fn in_progress(rest: Millis) -> Self {
+        let most = whole_seconds(rest);
+        Self::new(Code::KeyInProgress, "another request with this key is being executed")
+            .retry_after(Millis::from_secs(rand::random_range(1..=most)))
+    }
+
+    /// The key's outcome is known, but its body was too large to keep.
+    pub fn not_replayable(response: &StoredResponse) -> Self {
+        let mut problem = Self::new(
+            Code::ResponseNotReplayable,
+            "the request was executed; its response was too large to keep and cannot be replayed",
+        )
+        .member("status_of_response", response.status);
+        let location = response.headers.iter().find(|header| header.name == LOCATION.as_str());
+        if let Some(value) = location.and_then(|h| HeaderValue::from_bytes(&h.value).ok()) {
+            problem.headers.insert(LOCATION, value);
+        }
+        problem
+    }
+
+    /// The problem that renders a refusal decided at shard time `now`; `None` for an outcome that
+    /// is not a refusal.
+    ///
+    /// `Spent` is told as `outcome-indeterminate`: whoever renders it here does not know that
+    /// nothing was sent.
+    pub fn refusal(outcome: &Outcome, now: Timestamp) -> Option<Self> {
+        let problem = match outcome {
+            Outcome::InProgress { lease_until } => Self::in_progress(lease_until.since(now)),
+            Outcome::Reused { .. } => Self::new(
+                Code::KeyReused,
+                "this key was used before with another request; this request was not executed",
+            ),
+            Outcome::Spent { .. } | Outcome::Indeterminate => Self::new(
+                Code::OutcomeIndeterminate,
+                "nobody can tell whether the request was executed; it will not run again until an \
+                 operator has settled it",
+            ),
+            Outcome::Superseded => Self::unavailable("the key changed too often to be claimed"),
+            Outcome::Forgetting { until } => Self::new(
+                Code::ShardUnavailable,
+                "the key was removed moments ago and is not free yet",
+            )
+            .retry_after(until.since(now)),
+            Outcome::Stale { .. } => Self::new(
+                Code::StaleFence,
+                "the fence and token are not the key's current ones; nothing was changed",
+            ),
+            Outcome::Conflict => Self::new(
+                Code::StateConflict,
+                "the key is not in a state in which this can be done; nothing was changed",
+            ),
+            Outcome::Granted { .. }
+            | Outcome::Replay(_)
+            | Outcome::Renewed { .. }
+            | Outcome::Completed
+            | Outcome::Released
+            | Outcome::Unknown { .. }
+            | Outcome::Resolved { .. }
+            | Outcome::Forgotten { .. }
+            | Outcome::Revised { .. }
+            | Outcome::Nothing
+            | Outcome::Expired => return None,
+        };
+        Some(problem)
+    }
+
+    /// The key's shard cannot decide now.
+    pub fn unavailable(detail: impl Into<String>) -> Self {
+        Self::new(Code::ShardUnavailable, detail).retry_after(UNAVAILABLE_RETRY)
+    }
+
+    /// The code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The status that the problem is answered with.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Answers with another status than the code's own, where a setting says so.
+    #[must_use]
+    pub fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Says otherwise than the code's row whether the upstream may have acted.
+    #[must_use]
+    pub fn with_executed(mut self, executed: Executed) -> Self {
+        self.executed = executed;
+        self
+    }
+
+    /// Says otherwise than the code's row whether the same request may be sent again.
+    #[must_use]
+    pub fn with_retryable(mut self, retryable: bool) -> Self {
+        self.retryable = retryable;
+        self
+    }
+
+    /// Tells the client when to come back: `wait` in whole seconds, rounded up, at least one.
+    #[must_use]
+    pub fn retry_after(self, wait: Millis) -> Self {
+        self.header(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)))
+    }
+
+    /// Names the methods that the resource has.
+    #[must_use]
+    pub fn allow(self, methods: &'static str) -> Self {
+        self.header(ALLOW, HeaderValue::from_static(methods))
+    }
+
+    /// Adds a header line in the place of an earlier one of this name.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// Adds a member of its own to the problem's JSON object.
+    #[must_use]
+    pub fn member(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.members.push((name, value.into()));
+        self
+    }
+}
+
+impl Problem {
+    /// The problem as a JSON document, counted and logged: it is about to be sent.
+    pub fn document(&self) -> Vec<u8> {
+        metrics::counter!(crate::api::metrics::PROBLEMS, "code" => self.code.name()).increment(1);
+        let instance = instance();
+        tracing::debug!(code = self.code.name(), %instance, "answered with a problem");
+        serde_json::to_vec(&Document { problem: self, instance: &instance })
+            .expect("a problem is strings, numbers and JSON values")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.document()));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = *self.headers;
+        response.headers_mut().insert(CONTENT_TYPE, MEDIA_TYPE);
+        response
+    }
+}
+
+/// What a submit error is told as: the shard could not decide in time. Every one may be retried;
+/// whether the upstream acted is told by whoever knows what was being submitted.
+impl From<SubmitError> for Problem {
+    fn from(error: SubmitError) -> Self {
+        let detail = match error.certainty() {
+            Certainty::Definite => format!("{error}; nothing was changed"),
+            Certainty::Indefinite => {
+                format!("{error}; repeat the same call to learn what became of it")
+            }
+        };
+        Self::unavailable(detail)
+    }
+}
+
+impl From<KeyError> for Problem {
+    fn from(error: KeyError) -> Self {
+        let code = match error {
+            KeyError::TooLong { .. } => Code::KeyTooLong,
+            KeyError::Malformed(_) => Code::KeyMalformed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// A problem as JSON.
+struct Document<'a> {
+    problem: &'a Problem,
+    instance: &'a str,
+}
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let problem = self.problem;
+        let mut map = serializer.serialize_map(Some(8 + problem.members.len()))?;
+        map.serialize_entry("type", &format_args!("{PAGES}{}", problem.code.name()))?;
+        map.serialize_entry("title", problem.code.title())?;
+        map.serialize_entry("status", &problem.status.as_u16())?;
+        map.serialize_entry("detail", &problem.detail)?;
+        map.serialize_entry("instance", self.instance)?;
+        map.serialize_entry("code", problem.code.name())?;
+        map.serialize_entry("retryable", &problem.retryable)?;
+        map.serialize_entry("executed", problem.executed.as_str())?;
+        for (name, value) in &problem.members {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// Identifies one occurrence: a random UUID as a URN, which also stands in the log.
+fn instance() -> String {
+    let mut bytes: [u8; 16] = rand::random();
+    // Version 4, variant 1, so that the URN is a UUID like any other.
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let n = u128::from_be_bytes(bytes);
+    format!(
+        "urn:uuid:{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        n >> 96,
+        (n >> 80) & 0xffff,
+        (n >> 64) & 0xffff,
+        (n >> 48) & 0xffff,
+        n & 0xffff_ffff_ffff
+    )
+}
+
+/// A wait in whole seconds, rounded up, at least one.
+fn whole_seconds(wait: Millis) -> u64 {
+    wait.get().div_ceil(1000).max(1)
+}
