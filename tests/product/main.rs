@@ -1,0 +1,19 @@
+//! The product from outside: the real binary, real HTTP, real crashes.
+//!
+//! Tests that replay a failure of another system carry the number of the case in their names.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed, and says so"
+)]
+
+mod claiming;
+mod claims_api;
+mod crashes;
+mod leases;
+mod quickstart;
+mod scope;
+mod startup;
+mod support;
