@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Starts a cluster of three nodes in three regions on loopback, logs prefixed by node, and waits until it is ready.
+#
+# usage: scripts/cluster-up.sh [--dir DIR] [--upstream URL] [--port PORT] [--policy FILE]
+#   --dir DIR       where configuration, data and logs go             [.oncegate/cluster]
+#   --upstream URL  the API behind the gateways; none: the claims API only
+#   --port PORT     first of the nine ports used                       [7100]
+#   --policy FILE   the policy; none: a tenant `dev` with API key `dev`
+# Environment: ONCEGATE_BIN names the binary; otherwise a release build is made.
+#
+# Stop it with scripts/cluster-down.sh; what it stored stays in DIR for the next start.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+dir=.oncegate/cluster upstream='' port=7100 policy=''
+while (($#)); do
+    case $1 in
+    --dir) dir=$2 && shift 2 ;;
+    --upstream) upstream=$2 && shift 2 ;;
+    --port) port=$2 && shift 2 ;;
+    --policy) policy=$2 && shift 2 ;;
+    *) sed -n '2,12p' "$0" | cut -c3- >&2 && exit 2 ;;
+    esac
+done
+
+bin=${ONCEGATE_BIN:-}
+if [[ -z $bin ]]; then
+    cargo build --release --manifest-path "$here/Cargo.toml"
+    bin=${CARGO_TARGET_DIR:-$here/target}/release/oncegate
+fi
+
+mkdir -p "$dir"
+dir=$(cd "$dir" && pwd)
+regions=(eu-west us-east ap-south)
+
+[[ -s $dir/cluster.secret ]] ||
+    (umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$dir/cluster.secret")
+if [[ -z $policy ]]; then
+    policy=$dir/policy.toml
+    cat >"$policy" <<END
+[[tenant]]
+name = "dev"
+credentials = [{ name = "dev", api_key_sha256 = "$(printf %s dev | sha256sum | cut -d' ' -f1)", use = ["gateway", "claims"] }]
+END
+fi
+
+peers=''
+for i in 0 1 2; do
+    peers+="{ id = $((i + 1)), addr = \"127.0.0.1:$((port + 1 + i))\", region = \"${regions[i]}\" }, "
+done
+
+for i in 0 1 2; do
+    node=$((i + 1))
+    if [[ -s $dir/$node.pid ]] && kill -0 "$(<"$dir/$node.pid")" 2>/dev/null; then
+        echo "node $node runs already (process $(<"$dir/$node.pid"))"
+        continue
+    fi
+    cat >"$dir/$node.toml" <<END
+[cluster]
+name = "local"
+secret_file = "cluster.secret"
+peers = [$peers]
+
+[node]
+id = $node
+data_dir = "data/$node"
+peer_listen = "127.0.0.1:$((port + node))"
+
+[api]
+listen = "127.0.0.1:$((port + 100 + node))"
+END
+    if [[ -n $upstream ]]; then
+        cat >>"$dir/$node.toml" <<END
+
+[gateway]
+listen = "127.0.0.1:$((port + 200 + node))"
+upstream = "$upstream"
+END
+    fi
+    # The process is started directly, so that its number is the node's own and signals reach it.
+    "$bin" serve --config "$dir/$node.toml" --policy "$policy" \
+        > >(sed -u "s/^/node $node | /" >>"$dir/log") 2>&1 </dev/null &
+    echo $! >"$dir/$node.pid"
+    disown
+done
+
+for node in 1 2 3; do
+    for ((try = 0; ; try++)); do
+        curl --silent --fail --max-time 2 --output /dev/null "http://127.0.0.1:$((port + 100 + node))/readyz" && break
+        if ! kill -0 "$(<"$dir/$node.pid")" 2>/dev/null || ((try == 300)); then
+            echo "node $node did not become ready; the end of $dir/log:" >&2
+            tail -n 20 "$dir/log" >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
+    line="node $node (${regions[node - 1]}): claims API http://127.0.0.1:$((port + 100 + node))"
+    [[ -z $upstream ]] || line+=", gateway http://127.0.0.1:$((port + 200 + node))"
+    echo "$line"
+done
+echo "logs: $dir/log"

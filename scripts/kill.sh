@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Kills a node of scripts/cluster-up.sh as a crash would (SIGKILL). Bring it back with scripts/cluster-up.sh.
+#
+# usage: scripts/kill.sh NODE|all [--dir DIR]
+set -euo pipefail
+
+node='' dir=.oncegate/cluster
+while (($#)); do
+    case $1 in
+    --dir) dir=$2 && shift 2 ;;
+    -*) node='' && break ;;
+    *) node=$1 && shift ;;
+    esac
+done
+[[ -n $node ]] || { sed -n '2,4p' "$0" | cut -c3- >&2 && exit 2; }
+
+files=("$dir/$node.pid")
+[[ $node != all ]] || files=("$dir"/*.pid)
+for file in "${files[@]}"; do
+    [[ -s $file ]] || { echo "no node $node in $dir" >&2 && exit 1; }
+    kill -KILL "$(<"$file")"
+    rm -f "$file"
+    echo "killed node $(basename "$file" .pid)"
+done
