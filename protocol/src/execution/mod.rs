@@ -174,7 +174,8 @@ impl Execution {
     }
 
     /// When the execution wants to be woken with [`Event::Wake`] unless something else happens
-    /// before; `None` after [`Action::Finish`]. It may lie in the past.
+    /// before: later than the last event, since what is due is done with every event. `None` while
+    /// it has nothing to do but wait for a reply, and after [`Action::Finish`].
     pub fn wake_at(&self) -> Option<Millis> {
         let phase = match &self.phase {
             Phase::Claiming(claim) => claim.due_at(),

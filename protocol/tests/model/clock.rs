@@ -55,7 +55,7 @@ impl World {
                 if gateway.connecting.is_some() {
                     moments.add(at - 1);
                 }
-                moments.add(at.max(self.now));
+                moments.add(at);
             }
             if let (Some((first, _)), None) = (gateway.copies, gateway.connecting) {
                 // From here on, a grant comes too late.

@@ -111,6 +111,8 @@ fn every_rule_holds_whatever_happens() {
             }
             let actions = execution.handle(Millis::new(now), event);
             witness.sees(now, &actions);
+            let wakes_later = execution.wake_at().is_none_or(|at| at.get() > now);
+            assert!(wakes_later, "what was due is done");
         }
         finished += u64::from(witness.finished);
     }
