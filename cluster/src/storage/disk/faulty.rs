@@ -7,17 +7,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use self::content::{Content, Naming, Write};
+use self::content::{Content, Naming};
+use self::file::FaultyFile;
 use self::state::{Admitted, Operation, State, power_gone};
 use super::{Disk, DiskFile};
 
 mod content;
+mod file;
 mod state;
 
 pub(crate) use self::state::Counts;
 
-/// Far longer than any thread needs that is going to do what a test waits for.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Far longer than any thread needs that is going to do what a test waits for, however busy the
+/// machine is.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The disk. Clones share it.
 #[derive(Clone, Default)]
@@ -55,7 +58,7 @@ impl FaultyDisk {
 
     /// What was asked of the disk so far.
     pub(crate) fn counts(&self) -> Counts {
-        self.lock().counts
+        self.lock().counts()
     }
 
     /// The power goes in the middle of the operation that is `operations` away; 0 is the next one.
@@ -76,6 +79,11 @@ impl FaultyDisk {
         state.faults.fail_sync = Some(state.counts.syncs + syncs);
     }
 
+    /// Syncs of directories fail from now on, though they could be tried again.
+    pub(crate) fn fail_sync_dir(&self) {
+        self.lock().faults.fail_sync_dir = true;
+    }
+
     /// Whether files can no longer grow.
     pub(crate) fn set_full(&self, full: bool) {
         self.lock().faults.full = full;
@@ -88,7 +96,7 @@ impl FaultyDisk {
     pub(crate) fn wait_until(&self, what: &str, reached: impl Fn(&Counts, &[&Path]) -> bool) {
         let not_yet = |state: &mut State| {
             let names: Vec<&Path> = state.names.keys().map(PathBuf::as_path).collect();
-            !reached(&state.counts, &names)
+            !reached(&state.counts(), &names)
         };
         let waited = self.world.changed.wait_timeout_while(self.lock(), PATIENCE, not_yet);
         let (state, timeout) = waited.expect(UNPOISONED);
@@ -112,6 +120,11 @@ impl FaultyDisk {
         let mut state = self.lock();
         state.halted = true;
         Self::from(state.after_kill())
+    }
+
+    /// The disk as the next process would find it now; this one goes on.
+    pub(crate) fn as_after_kill(&self) -> Self {
+        Self::from(self.lock().after_kill())
     }
 
     /// The disk as it could come back from a crash now; this one goes on.
@@ -227,66 +240,7 @@ impl Disk for FaultyDisk {
 
 impl FaultyDisk {
     fn file(&self, id: usize) -> Box<dyn DiskFile> {
-        Box::new(FaultyFile { disk: self.clone(), id })
-    }
-}
-
-struct FaultyFile {
-    disk: FaultyDisk,
-    id: usize,
-}
-
-impl FaultyFile {
-    fn write(&self, state: &mut State, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let offset = usize::try_from(offset).map_err(io::Error::other)?;
-        let content = &mut state.files[self.id];
-        if state.faults.full && offset + bytes.len() > content.seen.len() {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        let write = Write { offset, bytes: bytes.to_vec() };
-        write.apply(&mut content.seen);
-        content.pending.push(write);
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let synced = self.disk.operate(Operation::Sync, |state| {
-            state.files[self.id].sync();
-            Ok(())
-        });
-        let mut state = self.disk.lock();
-        // A process that died during the sync has left the rest to the next one.
-        if synced.is_err() && !state.halted {
-            state.files[self.id].fail_sync();
-        }
-        synced
-    }
-}
-
-impl DiskFile for FaultyFile {
-    fn bytes(&self) -> io::Result<u64> {
-        self.disk.look(|state| Ok(state.files[self.id].seen.len() as u64))
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.disk.operate(Operation::Write, |state| self.write(state, offset, bytes))
-    }
-
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.disk.operate(Operation::Naming, |state| {
-            if state.files[self.id].seen.len() as u64 >= bytes {
-                return Ok(());
-            }
-            self.write(state, bytes, &[])
-        })
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.sync()
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        self.sync()
+        Box::new(FaultyFile::new(self.clone(), id))
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Counts {
     pub(crate) syncs: u64,
     /// Operations that found the disk full.
     pub(crate) refused: u64,
+    /// Creations, renames and removals that are not durable yet.
+    pub(crate) pending: usize,
 }
 
 #[derive(Default)]
@@ -43,6 +45,9 @@ pub(super) struct Faults {
     /// The write, or the sync, with this number fails.
     pub(super) fail_write: Option<u64>,
     pub(super) fail_sync: Option<u64>,
+    /// Syncs of directories say that the disk is full.
+    pub(super) fail_sync_dir: bool,
+    /// Files can no longer grow.
     pub(super) full: bool,
 }
 
@@ -52,6 +57,22 @@ pub(super) enum Operation {
     SyncDir,
     Write,
     Sync,
+}
+
+impl Faults {
+    /// The error that was planned for the operation that comes after `counts`.
+    fn planned(&self, operation: Operation, counts: &Counts) -> Option<io::Error> {
+        match operation {
+            Operation::Write if self.fail_write == Some(counts.writes) => {
+                Some(io::Error::other("planned write error"))
+            }
+            Operation::Sync if self.fail_sync == Some(counts.syncs) => {
+                Some(io::Error::other("planned sync error"))
+            }
+            Operation::SyncDir if self.fail_sync_dir => Some(io::ErrorKind::StorageFull.into()),
+            _ => None,
+        }
+    }
 }
 
 /// Whether an operation is carried out.
@@ -69,21 +90,19 @@ impl State {
         let halts = self.faults.halt_at == Some(self.counts.operations);
         self.halted = halts;
         self.counts.operations += 1;
-        let (fails, syncs) = match operation {
-            Operation::Write => (self.faults.fail_write == Some(self.counts.writes), false),
-            Operation::Sync => (self.faults.fail_sync == Some(self.counts.syncs), true),
-            Operation::SyncDir => (false, true),
-            Operation::Naming => (false, false),
-        };
+        let planned = self.faults.planned(operation, &self.counts);
         self.counts.writes += u64::from(operation == Operation::Write);
         self.counts.syncs += u64::from(operation == Operation::Sync);
-        match (halts, fails) {
-            (false, false) => Admitted::Yes,
-            (true, _) if syncs => Admitted::No(power_gone()),
-            (true, _) => Admitted::Partly(power_gone()),
-            (false, true) if syncs => Admitted::No(io::Error::other("planned sync error")),
-            (false, true) => Admitted::Partly(io::Error::other("planned write error")),
+        let error = if halts { Some(power_gone()) } else { planned };
+        match (error, operation) {
+            (None, _) => Admitted::Yes,
+            (Some(error), Operation::Sync | Operation::SyncDir) => Admitted::No(error),
+            (Some(error), Operation::Write | Operation::Naming) => Admitted::Partly(error),
         }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts { pending: self.pending.len(), ..self.counts }
     }
 
     pub(super) fn after_crash(&self, seed: u64) -> Self {

@@ -5,7 +5,9 @@ use super::*;
 const SEGMENT: u64 = 1000;
 
 fn ready(disk: &FaultyDisk, newest: u64) {
-    disk.wait_until("a segment is ready", |_, names| segments(names).last() == Some(&newest));
+    disk.wait_until("a segment is ready", |counts, names| {
+        segments(names).last() == Some(&newest) && counts.pending == 0
+    });
 }
 
 /// Everybody who waits now or later gets the error, the node is told, and the disk is left alone.
@@ -89,6 +91,18 @@ async fn a_segment_that_cannot_be_made_durable_stops_the_log() {
     let (callback, told) = synced();
     wal.shard(B).save_vote("late".into(), callback);
     told.wait().unwrap_err();
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_synced_stops_the_log() {
+    let disk = FaultyDisk::default();
+    let wal = open(&disk, SEGMENT);
+    ready(&disk, 2);
+    disk.fail_sync_dir();
+    append(&wal, A, 0..10);
+    append(&wal, A, 10..20);
+    let failed = tokio::time::timeout(PATIENCE, wal.failed()).await.unwrap();
+    assert!(failed.to_string().starts_with("wal: sync directory: "), "{failed}");
 }
 
 #[tokio::test]
