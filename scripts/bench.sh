@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Measures oncegate on this machine: three nodes, each with its own log synced to disk, the load beside them.
 #
-# usage: scripts/bench.sh [--seconds N]
+# usage: scripts/bench.sh [--seconds N] [--shards N]
 # Environment: ONCEGATE_BIN names the binary; otherwise a release build is made. TMPDIR holds the data: put it on the
 # disk to measure.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-seconds=10
+seconds=10 shards=16
 while (($#)); do
     case $1 in
     --seconds) seconds=$2 && shift 2 ;;
+    --shards) shards=$2 && shift 2 ;;
     *) sed -n '2,6p' "$0" | cut -c3- >&2 && exit 2 ;;
     esac
 done
@@ -35,7 +36,7 @@ trap cleanup EXIT
 port=$((20000 + RANDOM % 10000))
 "$bin" bench upstream --listen "127.0.0.1:$port" &
 started+=($!)
-"$here/scripts/cluster-up.sh" --dir "$work/cluster" --port "$((port + 100))" \
+"$here/scripts/cluster-up.sh" --dir "$work/cluster" --port "$((port + 100))" --shards "$shards" \
     --upstream "http://127.0.0.1:$port" >/dev/null
 api=127.0.0.1:$((port + 201)),127.0.0.1:$((port + 202)),127.0.0.1:$((port + 203))
 gateway=127.0.0.1:$((port + 301))

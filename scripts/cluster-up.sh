@@ -5,6 +5,7 @@
 #   --dir DIR       where configuration, data and logs go             [.oncegate/cluster]
 #   --upstream URL  the API behind the gateways; none: the claims API only
 #   --port PORT     first of the nine ports used                       [7100]
+#   --shards N      shards of a new cluster                            [16]
 #   --policy FILE   the policy; none: a tenant `dev` with API key `dev`
 # Environment: ONCEGATE_BIN names the binary; otherwise a release build is made.
 #
@@ -12,14 +13,15 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-dir=.oncegate/cluster upstream='' port=7100 policy=''
+dir=.oncegate/cluster upstream='' port=7100 policy='' shards=16
 while (($#)); do
     case $1 in
     --dir) dir=$2 && shift 2 ;;
     --upstream) upstream=$2 && shift 2 ;;
     --port) port=$2 && shift 2 ;;
     --policy) policy=$2 && shift 2 ;;
-    *) sed -n '2,12p' "$0" | cut -c3- >&2 && exit 2 ;;
+    --shards) shards=$2 && shift 2 ;;
+    *) sed -n '2,13p' "$0" | cut -c3- >&2 && exit 2 ;;
     esac
 done
 
@@ -58,6 +60,7 @@ for i in 0 1 2; do
     cat >"$dir/$node.toml" <<END
 [cluster]
 name = "local"
+shards = $shards
 secret_file = "cluster.secret"
 peers = [$peers]
 

@@ -34,14 +34,8 @@ pub(super) fn start(node: &Node) {
     tasks.spawn(form(node.inner.clone()));
     tasks.spawn(rounds(node.inner.clone()));
     tasks.spawn(watch_log(node.inner.clone()));
+    tasks.spawn(watch_records(node.inner.clone()));
     tasks.spawn(sweep(node.inner.clone()));
-    for replica in node.inner.replicas() {
-        let inner = node.inner.clone();
-        tasks.spawn(async move {
-            let reason = replica.failed().await;
-            inner.fail(StartError::Engine(reason));
-        });
-    }
 }
 
 async fn form(inner: Arc<Inner>) {
@@ -54,6 +48,11 @@ async fn form(inner: Arc<Inner>) {
 async fn watch_log(inner: Arc<Inner>) {
     let error = inner.wal.failed().await;
     inner.fail(error.into());
+}
+
+async fn watch_records(inner: Arc<Inner>) {
+    let error = inner.records.failed().await;
+    inner.fail(StartError::Engine(format!("records: {error}")));
 }
 
 /// Removes what snapshots have replaced, little by little and off the engine's thread.
@@ -77,6 +76,9 @@ async fn rounds(inner: Arc<Inner>) {
         look_at_disk(&inner);
         look_at_refusals(&inner);
         for replica in inner.replicas() {
+            if let Some(reason) = replica.failure() {
+                inner.fail(StartError::Engine(reason));
+            }
             replica.checkpoint_if_due().await;
         }
         if !inner.guard.trusted() {

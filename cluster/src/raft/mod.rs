@@ -260,17 +260,12 @@ impl Replica {
         }
     }
 
-    /// Resolves with the reason when Raft stops by itself: a storage fault or a bug.
-    pub(crate) async fn failed(&self) -> String {
-        let mut metrics = self.raft.metrics();
-        loop {
-            if let Err(fatal) = &metrics.borrow_watched().running_state {
-                return fatal.to_string();
-            }
-            if metrics.changed().await.is_err() {
-                return "raft has stopped".to_owned();
-            }
-        }
+    /// Why Raft has stopped by itself, if it has: a storage fault or a bug. Asked now and then:
+    /// waiting for it would wake somebody whenever anything in Raft moves.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let metrics = self.raft.metrics();
+        let state = &metrics.borrow_watched().running_state;
+        state.as_ref().err().map(ToString::to_string)
     }
 
     /// Stops taking part.

@@ -38,7 +38,7 @@ impl<'a> PendingRecords<'a> {
     }
 
     /// Writes all changes and the shard's new position at once.
-    pub(super) fn commit(mut self, meta: &[u8]) -> Result<(), RecordsError> {
+    pub(super) fn commit(mut self, meta: Vec<u8>) -> Result<(), RecordsError> {
         self.batch.set_meta(meta);
         self.batch.commit()
     }
@@ -73,7 +73,7 @@ impl RecordStore for PendingRecords<'_> {
             Some(record) => {
                 let bytes = codec::encode(codec::RECORD, record);
                 self.bytes += bytes.len();
-                self.batch.put(name.as_bytes(), &bytes);
+                self.batch.put(name.as_bytes(), bytes);
             }
             None => self.batch.remove(name.as_bytes()),
         }

@@ -160,8 +160,10 @@ impl StateMachine {
         Ok(decided)
     }
 
-    fn builder(&self) -> SnapshotBuilder {
-        SnapshotBuilder { records: self.records.clone(), view: Some(self.records.view()) }
+    async fn builder(&self) -> SnapshotBuilder {
+        let (records, viewed) = (self.records.clone(), self.records.clone());
+        let view = tokio::task::spawn_blocking(move || viewed.view()).await;
+        SnapshotBuilder { records, view: Some(view.unwrap_or(Err(RecordsError::Stopped))) }
     }
 }
 
@@ -178,6 +180,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         S: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + OptionalSend,
     {
         let records = self.records.clone();
+        records.room().await;
         let mut pending = PendingRecords::new(&records);
         let mut owed = Owed::default();
         while let Some((entry, responder)) = entries.try_next().await? {
@@ -186,20 +189,21 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
                 .map_err(io::Error::other)?;
             owed.push(responder, decided);
             if pending.bytes() >= WRITE_BYTES_MAX {
-                pending.commit(&self.meta()).map_err(io::Error::other)?;
+                pending.commit(self.meta()).map_err(io::Error::other)?;
                 self.position.set(self.basis());
                 owed.pay();
+                records.room().await;
                 pending = PendingRecords::new(&records);
             }
         }
-        pending.commit(&self.meta()).map_err(io::Error::other)?;
+        pending.commit(self.meta()).map_err(io::Error::other)?;
         self.position.set(self.basis());
         owed.pay();
         Ok(())
     }
 
     async fn get_snapshot_builder(&mut self) -> SnapshotBuilder {
-        self.builder()
+        self.builder().await
     }
 
     async fn install_snapshot(
@@ -224,7 +228,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         if self.applied.is_none() {
             return Ok(None);
         }
-        self.builder().build_snapshot().await.map(Some)
+        self.builder().await.build_snapshot().await.map(Some)
     }
 }
 

@@ -2,13 +2,16 @@
 //!
 //! Nothing here is synced when a batch is committed: the log is the truth, and every batch also
 //! says how far it brings its shard. [`ShardRecords::sync`] comes before the log forgets anything.
+//! For a second, a committed batch is not even given to the engine: what a shard committed
+//! meanwhile is gathered in memory ([`recent`]) and then given to it as one batch ([`flusher`]).
 //!
 //! # What a crash leaves
 //!
-//! A **prefix of the committed batches**: never a later batch without an earlier one, never a part
-//! of one, and at least everything before the last sync that returned. Entries are applied again
-//! from there; a record that had been changed by an entry which is applied again would be decided
-//! twice. What this rests on, as read in the sources of fjall 3.1.13 and lsm-tree 3.1.10:
+//! Of every shard a **prefix of its committed batches**: never a later batch without an earlier
+//! one, never a part of one, and at least everything before the last sync that returned. Entries
+//! are applied again from there; a record that had been changed by an entry which is applied again
+//! would be decided twice. What this rests on, as read in the sources of fjall 3.1.13 and lsm-tree
+//! 3.1.10:
 //!
 //! - A batch is written to one journal as start, items, and an end with a checksum of the items,
 //!   while the journal's lock is held, and reaches the memtable under the same lock. Replay drops a
@@ -35,14 +38,15 @@
 
 mod batch;
 mod due;
+mod flusher;
 mod install;
 mod journal;
 mod keys;
+mod recent;
 mod shard;
 mod survey;
 mod view;
 
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -62,6 +66,7 @@ pub(crate) use self::install::Installer;
 pub(crate) use self::shard::ShardRecords;
 pub(crate) use self::view::{Chunk, RecordsView};
 
+use self::flusher::{Bell, Flusher, Shards};
 use self::shard::Shard;
 use crate::codec::CodecError;
 use crate::error::StartError;
@@ -112,7 +117,9 @@ const SWEEP_KEYS: usize = 1000;
 #[derive(Clone)]
 pub(crate) struct Records {
     store: Store,
-    shards: Arc<Mutex<HashMap<ShardId, Arc<Shard>>>>,
+    shards: Shards,
+    bell: Arc<Bell>,
+    flusher: Arc<Flusher>,
 }
 
 /// The engine underneath.
@@ -129,6 +136,9 @@ pub(crate) enum RecordsError {
     /// The engine failed, now or before.
     #[error(transparent)]
     Engine(#[from] fjall::Error),
+    /// Changes that were committed before could not be written.
+    #[error("earlier changes could not be written")]
+    Stopped,
     /// What is stored cannot be read.
     #[error("stored value: {0}")]
     Stored(#[source] CodecError),
@@ -161,19 +171,27 @@ impl Records {
         journal::mend(dir)?;
         let refusal = |error| refusal(dir, error);
         let store = Store::open(dir).map_err(refusal)?;
-        let shards = survey::shards(&store).map_err(|error| match error {
+        let bell = Arc::default();
+        let shards = survey::shards(&store, &bell).map_err(|error| match error {
             RecordsError::Engine(error) => refusal(error),
             other => damaged(dir, &other),
         })?;
-        Ok(Self { store, shards: Arc::new(Mutex::new(shards)) })
+        let shards = Arc::new(Mutex::new(shards));
+        let flusher = Flusher::start(Arc::clone(&shards), Arc::clone(&bell));
+        let flusher = Arc::new(flusher.map_err(failed("start the thread of", dir))?);
+        Ok(Self { store, shards, bell, flusher })
     }
 
     /// The records of one shard.
     pub(crate) fn shard(&self, shard: ShardId) -> ShardRecords {
         let mut shards = self.shards.lock().expect("no holder panics");
-        let shard =
-            shards.entry(shard).or_insert_with(|| Arc::new(Shard::new(self.store.clone(), shard)));
-        ShardRecords::new(shard.clone())
+        let new = || Arc::new(Shard::new(self.store.clone(), shard, Arc::clone(&self.bell)));
+        ShardRecords::new(shards.entry(shard).or_insert_with(new).clone())
+    }
+
+    /// Resolves when what is committed can no longer be handed to the engine: the node must stop.
+    pub(crate) async fn failed(&self) -> Arc<RecordsError> {
+        self.flusher.failed().await
     }
 
     /// Removes some of the data that was replaced or given up, if there is any. Returns whether

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fjall::OwnedWriteBatch;
 
+use super::RecordsError;
+use super::keys::NAME_BYTES_MAX;
+use super::recent::Change;
 use super::shard::Shard;
-use super::{Head, RecordsError, keys};
 
 /// Changes of one shard, committed all at once or not at all, also across a crash.
 ///
@@ -16,7 +17,7 @@ use super::{Head, RecordsError, keys};
 pub(crate) struct WriteBatch {
     shard: Arc<Shard>,
     generation: u32,
-    changes: OwnedWriteBatch,
+    changes: Vec<Change>,
     /// The earliest entry that is added to the due index.
     due_ms: Option<u64>,
 }
@@ -24,63 +25,54 @@ pub(crate) struct WriteBatch {
 impl WriteBatch {
     pub(super) fn new(shard: Arc<Shard>) -> Self {
         let generation = shard.current();
-        let changes = shard.store.database.batch();
-        Self { shard, generation, changes, due_ms: None }
+        Self { shard, generation, changes: Vec::new(), due_ms: None }
     }
 
     /// Sets the record of `name`.
     ///
     /// # Panics
     /// When the name has more than 65,520 bytes, here and in the other methods.
-    pub(crate) fn put(&mut self, name: &[u8], record: &[u8]) {
-        let key = keys::record(self.shard.id, self.generation, name);
-        self.changes.insert(&self.shard.store.keyspace, key, record);
+    pub(crate) fn put(&mut self, name: &[u8], record: Vec<u8>) {
+        self.changes.push(Change::Record(checked(name), Some(record.into())));
     }
 
     /// Removes the record of `name`.
     pub(crate) fn remove(&mut self, name: &[u8]) {
-        let key = keys::record(self.shard.id, self.generation, name);
-        self.changes.remove(&self.shard.store.keyspace, key);
+        self.changes.push(Change::Record(checked(name), None));
     }
 
     /// Adds `name` to the due index, at `time_ms`.
     pub(crate) fn put_due(&mut self, time_ms: u64, name: &[u8]) {
-        let key = keys::due(self.shard.id, self.generation, time_ms, name);
-        self.changes.insert(&self.shard.store.keyspace, key, []);
+        self.changes.push(Change::Due(time_ms, checked(name), true));
         self.due_ms = Some(self.due_ms.map_or(time_ms, |earliest| earliest.min(time_ms)));
     }
 
     /// Removes `name` from the due index, where it is at `time_ms`.
     pub(crate) fn remove_due(&mut self, time_ms: u64, name: &[u8]) {
-        let key = keys::due(self.shard.id, self.generation, time_ms, name);
-        self.changes.remove(&self.shard.store.keyspace, key);
+        self.changes.push(Change::Due(time_ms, checked(name), false));
     }
 
     /// Sets the owner's bytes.
-    pub(crate) fn set_meta(&mut self, meta: &[u8]) {
-        let head = Head { generation: self.generation, meta: Bytes::copy_from_slice(meta) };
-        let key = keys::head(self.shard.id);
-        self.changes.insert(&self.shard.store.keyspace, key, head.encode());
+    pub(crate) fn set_meta(&mut self, meta: Vec<u8>) {
+        self.changes.push(Change::Meta(meta.into()));
     }
 
     /// Makes the changes. They are not durable before
-    /// [`ShardRecords::sync`](super::ShardRecords::sync).
+    /// [`ShardRecords::sync`](super::ShardRecords::sync). Does not block.
     ///
     /// # Errors
     /// `Replaced` when a snapshot was installed since the batch was begun: nothing was changed.
     /// After any other error nothing is committed any more.
     pub(crate) fn commit(self) -> Result<(), RecordsError> {
-        {
-            let _in_force = self.shard.generations();
-            if self.generation != self.shard.current() {
-                return Err(RecordsError::Replaced);
-            }
-            self.changes.commit()?;
-        }
+        self.shard.commit(self.generation, self.changes)?;
         if let Some(due_ms) = self.due_ms {
             self.shard.due.add(due_ms);
         }
-        self.shard.store.slow_down();
         Ok(())
     }
+}
+
+fn checked(name: &[u8]) -> Bytes {
+    assert!(name.len() <= NAME_BYTES_MAX, "a name has at most {NAME_BYTES_MAX} bytes");
+    Bytes::copy_from_slice(name)
 }

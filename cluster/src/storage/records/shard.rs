@@ -7,16 +7,25 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use fjall::Readable;
+use tokio::sync::Notify;
 
 use super::due::DueFloor;
+use super::flusher::Bell;
 use super::keys::{self, Kind};
+use super::recent::{Change, Recent};
 use super::view::RecordsView;
 use super::{Head, Installer, RecordsError, Store, WriteBatch};
 use crate::codec;
 use crate::placement::ShardId;
 
-/// The records of one shard on this node. Clones share them. All calls may block for the time of a
-/// disk access; commits may block longer while the engine catches up with its merges.
+/// Changes in memory that are worth a flush of their own.
+const RECENT_LARGE: usize = 256 << 10;
+
+/// [`ShardRecords::room`] waits while changes in memory take more than this.
+const RECENT_MAX: usize = 1 << 20;
+
+/// The records of one shard on this node. Clones share them. Reading may block for the time of a
+/// disk access; commits do not block.
 #[derive(Clone)]
 pub(crate) struct ShardRecords {
     shard: Arc<Shard>,
@@ -26,15 +35,20 @@ pub(crate) struct ShardRecords {
 pub(super) struct Shard {
     pub(super) store: Store,
     pub(super) id: ShardId,
-    /// The generation in force. Changes only while `generations` is locked.
+    /// The generation in force. Changes only while `generations` and `recent` are locked.
     current: AtomicU32,
     pub(super) generations: Mutex<Generations>,
+    /// Locked for moments only.
+    recent: Mutex<Recent>,
+    /// A flush has begun.
+    flushed: Notify,
+    bell: Arc<Bell>,
     pub(super) due: DueFloor,
     sweep: Mutex<Option<Sweep>>,
 }
 
-/// The generations that are not in force. Held while a batch is committed, so that none is
-/// committed to a generation that is replaced meanwhile.
+/// The generations that are not in force. Held while the engine is given changes, so that none are
+/// given to a generation that is replaced meanwhile.
 pub(super) struct Generations {
     /// The newest that was ever used. None is used twice: a new one must not meet what is left of
     /// one that was given up.
@@ -59,20 +73,26 @@ impl ShardRecords {
 
     /// The record of `name`, with every committed batch, and perhaps with one that is being
     /// committed.
-    pub(crate) fn get(&self, name: &[u8]) -> Result<Option<fjall::Slice>, RecordsError> {
+    pub(crate) fn get(&self, name: &[u8]) -> Result<Option<Bytes>, RecordsError> {
         loop {
             let generation = self.shard.current();
+            if let Some(record) = self.shard.recent().record(name) {
+                return Ok(record);
+            }
             let found =
                 self.shard.store.keyspace.get(keys::record(self.shard.id, generation, name))?;
             // Had the data been replaced and swept in between, a record could seem absent.
             if generation == self.shard.current() {
-                return Ok(found);
+                return Ok(found.map(Bytes::from_owner));
             }
         }
     }
 
     /// The owner's bytes, as of the last committed batch that had any.
     pub(crate) fn meta(&self) -> Result<Option<Bytes>, RecordsError> {
+        if let Some(meta) = self.shard.recent().meta() {
+            return Ok(Some(meta));
+        }
         Ok(self.shard.head()?.map(|head| head.meta))
     }
 
@@ -91,34 +111,75 @@ impl ShardRecords {
         let shard = &self.shard;
         shard.due.search(|from_ms| {
             let generation = shard.current();
+            // Looked at first: what a flush hands on in between is then found twice, not missed.
+            let (recent, earliest_recent) = {
+                let recent = shard.recent();
+                (recent.due(until_ms), recent.earliest_due())
+            };
+            let mut found: Vec<_> = recent
+                .iter()
+                .filter(|(_, there)| **there)
+                .map(|((time_ms, name), _)| (*time_ms, name.to_vec()))
+                .take(limit)
+                .collect();
             let start = keys::due(shard.id, generation, from_ms, &[]);
             let end = Kind::Due.range(shard.id, generation).end;
-            let mut found = Vec::new();
+            let (mut stored, mut earliest_stored) = (0, None);
             for entry in shard.store.keyspace.range(start..end) {
                 let key = entry.key()?;
                 let Some((time_ms, name)) = keys::due_parts(&key) else { continue };
-                if time_ms > until_ms || found.len() == limit {
-                    let earliest = found.first().map_or(time_ms, |(earliest, _)| *earliest);
-                    return Ok((found, earliest));
+                let entry = (time_ms, Bytes::copy_from_slice(name));
+                if recent.contains_key(&entry) {
+                    continue;
                 }
-                found.push((time_ms, name.to_vec()));
+                earliest_stored = earliest_stored.or(Some(time_ms));
+                if time_ms > until_ms || stored == limit {
+                    break;
+                }
+                stored += 1;
+                found.push((time_ms, entry.1.to_vec()));
             }
-            let earliest = found.first().map_or(until_ms.max(from_ms), |(earliest, _)| *earliest);
-            Ok((found, earliest))
+            found.sort_unstable();
+            found.truncate(limit);
+            let earliest = [earliest_recent, earliest_stored].into_iter().flatten().min();
+            Ok((found, earliest.unwrap_or(until_ms.max(from_ms))))
         })
     }
 
-    /// Everything committed so far to this and every other shard is durable on return.
+    /// Waits while too much is in memory.
+    pub(crate) async fn room(&self) {
+        loop {
+            // Made before the look, so that a flush in between is not missed.
+            let flushed = self.shard.flushed.notified();
+            {
+                let recent = self.shard.recent();
+                if recent.bytes() <= RECENT_MAX || recent.failed() {
+                    return;
+                }
+            }
+            flushed.await;
+        }
+    }
+
+    /// Hands everything committed so far to the engine.
+    #[cfg(test)]
+    pub(super) fn flush(&self) -> Result<(), RecordsError> {
+        self.shard.flush()
+    }
+
+    /// Everything committed so far to this shard is durable on return. Blocks.
     ///
     /// # Errors
     /// After one nothing is committed any more: what the system did with the bytes is unknown.
     pub(crate) fn sync(&self) -> Result<(), RecordsError> {
+        self.shard.flush()?;
         self.shard.store.sync()
     }
 
     /// The shard as of now: later changes do not show in it. While it exists the space of what they
-    /// replace is not freed.
+    /// replace is not freed. Blocks.
     pub(crate) fn view(&self) -> Result<RecordsView, RecordsError> {
+        self.shard.flush()?;
         RecordsView::new(&self.shard)
     }
 
@@ -131,13 +192,14 @@ impl ShardRecords {
 
 impl Shard {
     /// A shard of which nothing is stored.
-    pub(super) fn new(store: Store, id: ShardId) -> Self {
-        Self::recovered(store, id, 0, 0, VecDeque::new())
+    pub(super) fn new(store: Store, id: ShardId, bell: Arc<Bell>) -> Self {
+        Self::recovered(store, id, bell, 0, 0, VecDeque::new())
     }
 
     pub(super) fn recovered(
         store: Store,
         id: ShardId,
+        bell: Arc<Bell>,
         current: u32,
         newest: u32,
         garbage: VecDeque<u32>,
@@ -147,6 +209,9 @@ impl Shard {
             id,
             current: AtomicU32::new(current),
             generations: Mutex::new(Generations { newest, installing: None, garbage }),
+            recent: Mutex::default(),
+            flushed: Notify::new(),
+            bell,
             due: DueFloor::new(),
             sweep: Mutex::new(None),
         }
@@ -160,6 +225,63 @@ impl Shard {
         self.generations.lock().expect("no holder panics")
     }
 
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().expect("no holder panics")
+    }
+
+    /// Takes changes that were made for `generation`.
+    pub(super) fn commit(&self, generation: u32, changes: Vec<Change>) -> Result<(), RecordsError> {
+        let large = {
+            let mut recent = self.recent();
+            if recent.failed() {
+                return Err(RecordsError::Stopped);
+            }
+            if generation != self.current() {
+                return Err(RecordsError::Replaced);
+            }
+            recent.add(changes);
+            recent.bytes() > RECENT_LARGE
+        };
+        if large {
+            self.bell.hurry();
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn fail_flushes(&self) {
+        self.recent().fail();
+    }
+
+    /// Whether a flush is due before its time.
+    pub(super) fn is_large(&self) -> bool {
+        self.recent().bytes() > RECENT_LARGE
+    }
+
+    /// Hands everything committed so far to the engine, as one batch. Blocks, longer while the
+    /// engine catches up with its merges.
+    pub(super) fn flush(&self) -> Result<(), RecordsError> {
+        let flushed = self.flush_changes();
+        if flushed.is_err() {
+            self.recent().fail();
+        }
+        self.flushed.notify_waiters();
+        if flushed? {
+            self.store.slow_down();
+        }
+        Ok(())
+    }
+
+    fn flush_changes(&self) -> Result<bool, RecordsError> {
+        let _in_force = self.generations();
+        let Some(changes) = self.recent().begin_flush() else { return Ok(false) };
+        let mut batch = self.store.database.batch();
+        changes.write(&mut batch, &self.store.keyspace, self.id, self.current());
+        batch.commit()?;
+        self.recent().end_flush();
+        Ok(true)
+    }
+
     pub(super) fn head(&self) -> Result<Option<Head>, RecordsError> {
         let bytes = self.store.keyspace.get(keys::head(self.id))?;
         bytes.map(|bytes| Head::decode(&bytes)).transpose()
@@ -169,7 +291,10 @@ impl Shard {
     pub(super) fn replace(&self, generations: &mut Generations, generation: u32) {
         generations.garbage.push_back(self.current());
         generations.installing = None;
+        let mut recent = self.recent();
+        recent.clear();
         self.current.store(generation, Ordering::Release);
+        drop(recent);
         self.due.reset();
     }
 

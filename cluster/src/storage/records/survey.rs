@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::flusher::Bell;
 use super::keys::{self, Kind};
 use super::shard::Shard;
 use super::{Head, RecordsError, Store};
@@ -18,7 +19,10 @@ struct Found {
 
 /// All shards of which anything is stored. What a crash left of generations that are not in force
 /// is garbage.
-pub(super) fn shards(store: &Store) -> Result<HashMap<ShardId, Arc<Shard>>, RecordsError> {
+pub(super) fn shards(
+    store: &Store,
+    bell: &Arc<Bell>,
+) -> Result<HashMap<ShardId, Arc<Shard>>, RecordsError> {
     let mut found: HashMap<ShardId, Found> = HashMap::new();
     for entry in store.keyspace.range(keys::heads()) {
         let (key, bytes) = entry.into_inner()?;
@@ -34,7 +38,8 @@ pub(super) fn shards(store: &Store) -> Result<HashMap<ShardId, Arc<Shard>>, Reco
         let current = found.current;
         let garbage: VecDeque<_> =
             found.generations.into_iter().filter(|generation| *generation != current).collect();
-        (id, Arc::new(Shard::recovered(store.clone(), id, current, newest, garbage)))
+        let bell = Arc::clone(bell);
+        (id, Arc::new(Shard::recovered(store.clone(), id, bell, current, newest, garbage)))
     });
     Ok(shards.collect())
 }

@@ -4,6 +4,7 @@ mod claims;
 mod crash;
 mod images;
 mod install;
+mod recent;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,8 +41,15 @@ impl Fixture {
         Self { folder, records }
     }
 
-    /// Puts everything into tables.
+    /// Hands everything to the engine.
     fn flush(&self) {
+        let shards: Vec<_> = self.records.shards.lock().unwrap().values().cloned().collect();
+        shards.iter().for_each(|shard| shard.flush().unwrap());
+    }
+
+    /// Puts everything into tables.
+    fn flush_to_tables(&self) {
+        self.flush();
         self.records.store.keyspace.rotate_memtable_and_wait().unwrap();
     }
 }
@@ -66,9 +74,9 @@ fn a_batch_is_seen_from_its_commit_on_and_after_a_restart() {
     let fixture = Fixture::new();
     let shard = fixture.shard();
     let mut batch = shard.batch();
-    batch.put(b"a", b"record");
+    batch.put(b"a", b"record".to_vec());
     batch.put_due(7, b"a");
-    batch.set_meta(b"at 1");
+    batch.set_meta(b"at 1".to_vec());
     assert_eq!((get(&shard, "a"), shard.meta().unwrap()), (None, None));
     batch.commit().unwrap();
     drop(shard);
@@ -91,12 +99,12 @@ fn shards_keep_apart_what_has_the_same_name() {
     let fixture = Fixture::new();
     for shard in [0, 3, 255, 256, u16::MAX] {
         commit(&fixture.records.shard(ShardId(shard)), |batch| {
-            batch.put(b"a", &shard.to_be_bytes());
+            batch.put(b"a", shard.to_be_bytes().to_vec());
             batch.put_due(u64::from(shard), b"a");
-            batch.set_meta(&shard.to_be_bytes());
+            batch.set_meta(shard.to_be_bytes().to_vec());
         });
     }
-    fixture.flush();
+    fixture.flush_to_tables();
     for shard in [0, 3, 255, 256, u16::MAX] {
         let records = fixture.records.shard(ShardId(shard));
         assert_eq!(get(&records, "a").unwrap(), shard.to_be_bytes());
@@ -111,12 +119,12 @@ fn the_last_change_of_a_key_in_a_batch_counts() {
     let mut fixture = Fixture::new();
     let shard = fixture.shard();
     commit(&shard, |batch| {
-        batch.put(b"kept", b"1");
-        batch.put(b"kept", b"2");
-        batch.put(b"gone", b"1");
+        batch.put(b"kept", b"1".to_vec());
+        batch.put(b"kept", b"2".to_vec());
+        batch.put(b"gone", b"1".to_vec());
         batch.remove(b"gone");
         batch.remove(b"back");
-        batch.put(b"back", b"3");
+        batch.put(b"back", b"3".to_vec());
         batch.put_due(5, b"kept");
         batch.remove_due(5, b"kept");
         batch.put_due(6, b"kept");
@@ -131,7 +139,7 @@ fn the_last_change_of_a_key_in_a_batch_counts() {
         drop(shard);
         fixture = fixture.reopened();
         if restart == 1 {
-            fixture.flush();
+            fixture.flush_to_tables();
         }
     }
 }
@@ -164,7 +172,7 @@ fn what_is_due_comes_in_order_of_time_and_within_its_limits() {
 #[test]
 #[should_panic(expected = "a name has at most")]
 fn a_name_that_no_key_can_hold_is_a_bug() {
-    Fixture::new().shard().batch().put(&[0; keys::NAME_BYTES_MAX + 1], b"");
+    Fixture::new().shard().batch().put(&[0; keys::NAME_BYTES_MAX + 1], vec![]);
 }
 
 #[test]
@@ -209,7 +217,7 @@ impl Model {
         match rng.random_range(0..5) {
             0 | 1 => {
                 let record = vec![rng.random(); rng.random_range(0..3000)];
-                batch.put(name.as_bytes(), &record);
+                batch.put(name.as_bytes(), record.to_vec());
                 self.records.insert(name, record);
             }
             2 => {
@@ -252,12 +260,15 @@ fn a_random_run_agrees_with_a_plain_map() {
             model.change(&mut rng, &mut batch);
         }
         model.meta = round.to_be_bytes().to_vec();
-        batch.set_meta(&model.meta);
+        batch.set_meta(model.meta.to_vec());
         batch.commit().unwrap();
+        if rng.random_bool(0.3) {
+            shard.flush().unwrap();
+        }
         model.check(&mut rng, &shard);
         drop(shard);
         if round % 50 == 49 {
-            fixture.flush();
+            fixture.flush_to_tables();
         }
         if round % 80 == 79 {
             fixture = fixture.reopened();

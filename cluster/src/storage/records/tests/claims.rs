@@ -32,10 +32,10 @@ fn measure(batch: usize) {
         let mut changes = shard.batch();
         for name in (first..first + batch).map(name) {
             assert!(shard.get(&name).unwrap().is_none());
-            changes.put(&name, &record);
+            changes.put(&name, record.to_vec());
             changes.put_due(30_000 + first as u64, &name);
         }
-        changes.set_meta(&meta);
+        changes.set_meta(meta.to_vec());
         changes.commit().unwrap();
         slowest = slowest.max(begin.elapsed());
     }
@@ -46,11 +46,11 @@ fn measure(batch: usize) {
         let mut changes = shard.batch();
         for name in (first..first + batch).map(name) {
             assert!(shard.get(&name).unwrap().is_some());
-            changes.put(&name, &response);
+            changes.put(&name, response.to_vec());
             changes.remove_due(30_000 + first as u64, &name);
             changes.put_due(86_400_000 + first as u64, &name);
         }
-        changes.set_meta(&meta);
+        changes.set_meta(meta.to_vec());
         changes.commit().unwrap();
     }
     let completions = start.elapsed().as_secs_f64() * 1e6 / CLAIMS as f64;

@@ -7,15 +7,16 @@ use std::process::{Child, Command, Stdio};
 use super::images::{self, Tear};
 use super::*;
 
-/// A batch that writes a record of its own, one that every batch writes, an index entry and the
-/// meta.
+/// Gives the engine a batch: a record of its own, one that every batch writes, an index entry and
+/// the meta.
 fn write(shard: &ShardRecords, number: u64, bytes: usize) {
     commit(shard, |batch| {
-        batch.put(format!("own-{number}").as_bytes(), &vec![0xAB; bytes]);
-        batch.put(b"counter", &number.to_be_bytes());
+        batch.put(format!("own-{number}").as_bytes(), vec![0xAB; bytes]);
+        batch.put(b"counter", number.to_be_bytes().to_vec());
         batch.put_due(number, b"x");
-        batch.set_meta(&number.to_be_bytes());
+        batch.set_meta(number.to_be_bytes().to_vec());
     });
+    shard.flush().unwrap();
 }
 
 /// Asserts that exactly the batches up to some number are there, and returns the number.
@@ -101,7 +102,7 @@ fn tables_ahead_of_the_journal_leave_a_prefix() {
     let dir = fixture.folder.path().join("records");
     let shard = fixture.shard();
     (1..=30).for_each(|number| write(&shard, number, bytes_of(number)));
-    fixture.flush();
+    fixture.flush_to_tables();
     (31..=60).for_each(|number| write(&shard, number, bytes_of(number)));
     drop((shard, fixture.records));
     let end = images::journal_bytes(&dir);

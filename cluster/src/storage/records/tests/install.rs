@@ -24,10 +24,10 @@ fn fill(shard: &ShardRecords, count: u64, factor: u64, meta: &str) {
         commit(shard, |batch| {
             for number in first..count.min(first + 10) {
                 let (name, time) = (format!("n-{number:04}"), number * factor);
-                batch.put(name.as_bytes(), time.to_string().as_bytes());
+                batch.put(name.as_bytes(), time.to_string().as_bytes().to_vec());
                 batch.put_due(time, name.as_bytes());
             }
-            batch.set_meta(meta.as_bytes());
+            batch.set_meta(meta.as_bytes().to_vec());
         });
     }
 }
@@ -82,6 +82,8 @@ fn source(count: u64, factor: u64) -> (Fixture, RecordsView) {
 
 /// Keys of records and index entries in the whole store, garbage included.
 fn stored_keys(records: &Records) -> usize {
+    let shards: Vec<_> = records.shards.lock().unwrap().values().cloned().collect();
+    shards.iter().for_each(|shard| shard.flush().unwrap());
     let range = |kind: keys::Kind| records.store.keyspace.range(kind.all()).count();
     range(keys::Kind::Record) + range(keys::Kind::Due)
 }
@@ -101,10 +103,10 @@ fn chunks_hold_what_they_may_and_a_large_record_travels_alone() {
     let shard = fixture.shard();
     commit(&shard, |batch| {
         for number in 0..100 {
-            batch.put(format!("a-{number:03}").as_bytes(), &[1; 95]);
+            batch.put(format!("a-{number:03}").as_bytes(), [1; 95].to_vec());
         }
-        batch.put(b"b", &vec![2; 1 << 20]);
-        batch.put(b"c", b"3");
+        batch.put(b"b", vec![2; 1 << 20]);
+        batch.put(b"c", b"3".to_vec());
     });
     let view = shard.view().unwrap();
     let sizes: Vec<_> = chunks(&view, 1000).iter().map(|chunk| chunk.entries.len()).collect();
@@ -128,7 +130,7 @@ fn a_view_does_not_change() {
     let first = view.chunk(None, 100).unwrap();
     fill(&shard, 60, 3, "after");
     commit(&shard, |batch| (0..60).for_each(|n| batch.remove(format!("n-{n:04}").as_bytes())));
-    fixture.flush();
+    fixture.flush_to_tables();
     assert_eq!(view.meta(), Some(&b"before"[..]));
     let (second, whole) = (Fixture::new(), all(&view, 100));
     assert_eq!(whole[..first.entries.len()], first.entries);
@@ -214,7 +216,7 @@ fn an_installation_without_an_end_changes_nothing_and_is_swept() {
 
     // A crash runs no destructor: what it leaves is found when the records are opened.
     std::mem::forget(receive(&view, &fixture.shard(), 64));
-    fixture.records.store.sync().unwrap();
+    fixture.shard().sync().unwrap();
     let image = images::image(&fixture.folder.path().join("records"));
     let crashed = Records::open(&image.path().join("records")).unwrap();
     assert_filled(&crashed.shard(SHARD), 20, 7, "old");
@@ -270,8 +272,8 @@ fn what_began_before_an_installation_ends_with_it() {
     fill(&shard, 5, 7, "old");
     let (_source, view) = source(30, 3);
     let mut stale = shard.batch();
-    stale.put(b"n-0000", b"0");
-    stale.set_meta(b"stale");
+    stale.put(b"n-0000", b"0".to_vec());
+    stale.set_meta(b"stale".to_vec());
     let mut first = receive(&view, &shard, 64);
     let second = receive(&view, &shard, 64);
     refused(first.add(&Chunk { entries: vec![], next: None }, due_of), "follows the last");
@@ -362,6 +364,7 @@ fn a_sweep_does_a_bounded_part_at_a_time() {
     let fixture = Fixture::new();
     let shard = fixture.shard();
     fill(&shard, 25, 1, "old");
+    fixture.flush();
     let other = fixture.records.shard(ShardId(8));
     receive(&other.view().unwrap(), &shard, 64).finish(b"empty").unwrap();
     let inner = fixture.records.shards.lock().unwrap()[&SHARD].clone();

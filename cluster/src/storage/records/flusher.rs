@@ -1,0 +1,150 @@
+//! The thread that hands committed changes to the engine.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::RecordsError;
+use super::shard::Shard;
+use crate::placement::ShardId;
+
+/// How long a change stays in memory: longer than most executions take, so that a claim and its
+/// completion are one write; little of the log to apply again after a crash.
+const STAY: Duration = Duration::from_secs(1);
+
+/// The shards that are flushed, as they come.
+pub(super) type Shards = Arc<Mutex<HashMap<ShardId, Arc<Shard>>>>;
+
+/// Flushes one shard after the other, evenly over time, and sooner what has grown large. Dropping
+/// it flushes everything.
+pub(super) struct Flusher {
+    bell: Arc<Bell>,
+    failure: watch::Sender<Option<Arc<RecordsError>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Wakes the thread.
+#[derive(Default)]
+pub(super) struct Bell {
+    rung: Mutex<Rung>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Rung {
+    hurry: bool,
+    close: bool,
+}
+
+impl Flusher {
+    /// Starts the thread.
+    pub(super) fn start(shards: Shards, bell: Arc<Bell>) -> std::io::Result<Self> {
+        let failure = watch::Sender::new(None);
+        let (ringing, failed) = (Arc::clone(&bell), failure.clone());
+        let work = move || {
+            let end = Watch { failed };
+            if let Err(error) = run(&shards, &ringing) {
+                end.fail(error);
+            }
+        };
+        let thread = thread::Builder::new().name("records".into()).spawn(work)?;
+        Ok(Self { bell, failure, thread: Some(thread) })
+    }
+
+    /// Resolves when changes can no longer be handed on.
+    pub(super) async fn failed(&self) -> Arc<RecordsError> {
+        let mut failure = self.failure.subscribe();
+        loop {
+            if let Some(error) = failure.borrow_and_update().clone() {
+                return error;
+            }
+            if failure.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        self.bell.ring(|rung| rung.close = true);
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Bell {
+    /// Has what is large flushed now.
+    pub(super) fn hurry(&self) {
+        self.ring(|rung| rung.hurry = true);
+    }
+
+    fn ring(&self, how: impl FnOnce(&mut Rung)) {
+        how(&mut self.lock());
+        self.changed.notify_one();
+    }
+
+    /// Waits for a ring, at most for `time`.
+    fn wait(&self, time: Duration) -> Rung {
+        let quiet = |rung: &mut Rung| !rung.hurry && !rung.close;
+        let waited = self.changed.wait_timeout_while(self.lock(), time, quiet);
+        let (mut rung, _) = waited.expect(UNPOISONED);
+        Rung { hurry: std::mem::take(&mut rung.hurry), close: rung.close }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rung> {
+        self.rung.lock().expect(UNPOISONED)
+    }
+}
+
+const UNPOISONED: &str = "nothing panics while it holds the bell";
+
+fn run(shards: &Shards, bell: &Bell) -> Result<(), RecordsError> {
+    let all = || -> Vec<Arc<Shard>> {
+        shards.lock().expect("no holder panics").values().cloned().collect()
+    };
+    loop {
+        let round = all();
+        let pause = STAY / u32::try_from(round.len().max(1)).unwrap_or(u32::MAX);
+        if round.is_empty() && bell.wait(pause).close {
+            return Ok(());
+        }
+        for shard in round {
+            let rung = bell.wait(pause);
+            if rung.close {
+                return all().iter().try_for_each(|shard| shard.flush());
+            }
+            if rung.hurry {
+                all()
+                    .iter()
+                    .filter(|shard| shard.is_large())
+                    .try_for_each(|shard| shard.flush())?;
+            }
+            shard.flush()?;
+        }
+    }
+}
+
+/// Says so when the thread ends by a panic.
+struct Watch {
+    failed: watch::Sender<Option<Arc<RecordsError>>>,
+}
+
+impl Watch {
+    fn fail(&self, error: RecordsError) {
+        self.failed.send_replace(Some(Arc::new(error)));
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.fail(RecordsError::Stopped);
+        }
+    }
+}

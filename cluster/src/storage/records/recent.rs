@@ -1,0 +1,178 @@
+//! Changes of one shard that are committed, but not handed to the engine yet.
+//!
+//! Most records are claimed and completed within moments. Held here for so long, a record is handed
+//! on once instead of twice, its shard's position once for all of them, and the engine's pauses, to
+//! sync a flush or to catch up with its merges, fall on a thread that nobody waits for. Nothing is
+//! less safe for it: what the engine was given is not durable either before a sync, and the log
+//! has it all.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fjall::{Keyspace, OwnedWriteBatch};
+
+use super::{Head, keys};
+use crate::placement::ShardId;
+
+/// What a change takes in memory beside its names and values, roughly.
+const CHANGE_OVERHEAD: usize = 128;
+
+/// What was committed since the last flush began, and what that flush is handing on.
+#[derive(Default)]
+pub(super) struct Recent {
+    filling: Changes,
+    flushing: Option<Arc<Changes>>,
+    /// A flush has failed: nothing is taken any more.
+    failed: bool,
+}
+
+/// The last change of each key.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// Records by name; `None` where one is removed.
+    records: HashMap<Bytes, Option<Bytes>>,
+    /// Entries of the due index; `false` where one is removed.
+    due: BTreeMap<(u64, Bytes), bool>,
+    /// The owner's bytes.
+    meta: Option<Bytes>,
+    bytes: usize,
+}
+
+/// One change.
+pub(super) enum Change {
+    Record(Bytes, Option<Bytes>),
+    Due(u64, Bytes, bool),
+    Meta(Bytes),
+}
+
+impl Recent {
+    /// Takes changes, in their order.
+    pub(super) fn add(&mut self, changes: impl IntoIterator<Item = Change>) {
+        changes.into_iter().for_each(|change| self.filling.add(change));
+    }
+
+    /// Bytes that wait for the next flush.
+    pub(super) fn bytes(&self) -> usize {
+        self.filling.bytes
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.failed
+    }
+
+    pub(super) fn fail(&mut self) {
+        self.failed = true;
+    }
+
+    /// The change of the record of `name`, if there is one.
+    pub(super) fn record(&self, name: &[u8]) -> Option<Option<Bytes>> {
+        self.newest_first().find_map(|changes| changes.records.get(name).cloned())
+    }
+
+    pub(super) fn meta(&self) -> Option<Bytes> {
+        self.newest_first().find_map(|changes| changes.meta.clone())
+    }
+
+    /// The changes of the due index up to `until_ms`.
+    pub(super) fn due(&self, until_ms: u64) -> BTreeMap<(u64, Bytes), bool> {
+        let mut due = BTreeMap::new();
+        let oldest_first = self.flushing.as_deref().into_iter().chain([&self.filling]);
+        for changes in oldest_first {
+            let until = changes.due.iter().take_while(|((time_ms, _), _)| *time_ms <= until_ms);
+            due.extend(until.map(|(entry, there)| (entry.clone(), *there)));
+        }
+        due
+    }
+
+    /// A time before which no entry of the due index is added here; the earliest, or earlier.
+    pub(super) fn earliest_due(&self) -> Option<u64> {
+        let added = self.newest_first().filter_map(|changes| {
+            let mut due = changes.due.iter();
+            due.find_map(|((time_ms, _), there)| there.then_some(*time_ms))
+        });
+        added.min()
+    }
+
+    /// What is to be handed on, if anything. It is still found here until [`Recent::end_flush`]. A
+    /// flush that did not end is begun again.
+    pub(super) fn begin_flush(&mut self) -> Option<Arc<Changes>> {
+        if self.flushing.is_none() && !self.filling.is_empty() {
+            self.flushing = Some(Arc::new(std::mem::take(&mut self.filling)));
+        }
+        self.flushing.clone()
+    }
+
+    /// What was handed on is found in the engine from now on.
+    pub(super) fn end_flush(&mut self) {
+        self.flushing = None;
+    }
+
+    /// Forgets all changes, since what they would have changed was replaced.
+    pub(super) fn clear(&mut self) {
+        self.filling = Changes::default();
+        self.flushing = None;
+    }
+
+    fn newest_first(&self) -> impl Iterator<Item = &Changes> {
+        [&self.filling].into_iter().chain(self.flushing.as_deref())
+    }
+}
+
+impl Changes {
+    fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.due.is_empty() && self.meta.is_none()
+    }
+
+    fn add(&mut self, change: Change) {
+        match change {
+            Change::Record(name, record) => {
+                let bytes = |record: &Option<Bytes>| record.as_ref().map_or(0, Bytes::len);
+                self.bytes += bytes(&record);
+                let name_bytes = name.len() + CHANGE_OVERHEAD;
+                match self.records.insert(name, record) {
+                    Some(former) => self.bytes -= bytes(&former),
+                    None => self.bytes += name_bytes,
+                }
+            }
+            Change::Due(time_ms, name, there) => {
+                let bytes = name.len() + CHANGE_OVERHEAD;
+                if self.due.insert((time_ms, name), there).is_none() {
+                    self.bytes += bytes;
+                }
+            }
+            Change::Meta(meta) => self.meta = Some(meta),
+        }
+    }
+
+    /// Appends the changes to a batch of the engine, in the order of their keys, which is the
+    /// cheapest for it.
+    pub(super) fn write(
+        &self,
+        batch: &mut OwnedWriteBatch,
+        keyspace: &Keyspace,
+        shard: ShardId,
+        generation: u32,
+    ) {
+        let mut records: Vec<_> = self.records.iter().collect();
+        records.sort_unstable_by_key(|(name, _)| *name);
+        for ((time_ms, name), there) in &self.due {
+            let key = keys::due(shard, generation, *time_ms, name);
+            match there {
+                true => batch.insert(keyspace, key, []),
+                false => batch.remove(keyspace, key),
+            }
+        }
+        if let Some(meta) = &self.meta {
+            let head = Head { generation, meta: meta.clone() };
+            batch.insert(keyspace, keys::head(shard), head.encode());
+        }
+        for (name, record) in records {
+            let key = keys::record(shard, generation, name);
+            match record {
+                Some(record) => batch.insert(keyspace, key, &record[..]),
+                None => batch.remove(keyspace, key),
+            }
+        }
+    }
+}
