@@ -1,10 +1,11 @@
 //! The canonical form of a body: what is left when only that counts which a reader can tell.
 //!
-//! JSON has a form of its own; any other body, and JSON that has no canonical text, is compared
-//! byte for byte. Each form is digested under its own mark, so that a body is never equal to one
-//! of another form.
+//! JSON and forms have one of their own; any other body, and JSON that has no canonical text, is
+//! compared byte for byte. Each form is digested under its own mark, so that a body is never equal
+//! to one of another form.
 
 use super::digest::PartsDigest;
+use super::form::{Field, ordered_fields};
 use super::json::canonical_json;
 use super::media::MediaType;
 
@@ -12,6 +13,8 @@ use super::media::MediaType;
 pub(super) enum CanonicalBody<'a> {
     /// The canonical text of a JSON document.
     Json(Vec<u8>),
+    /// The fields of a form.
+    Form(Vec<Field<'a>>),
     /// The bytes as they came.
     Raw(&'a [u8]),
 }
@@ -21,6 +24,8 @@ impl<'a> CanonicalBody<'a> {
     pub(super) fn of(media_type: Option<&MediaType>, body: &'a [u8]) -> Self {
         if media_type.is_some_and(MediaType::is_json) {
             Self::of_json(body)
+        } else if media_type.is_some_and(MediaType::is_form) {
+            ordered_fields(body).map_or(Self::Raw(body), Self::Form)
         } else {
             Self::Raw(body)
         }
@@ -32,11 +37,23 @@ impl<'a> CanonicalBody<'a> {
     }
 
     pub(super) fn put(&self, digest: &mut PartsDigest) {
-        let (mark, bytes): (&[u8], &[u8]) = match self {
-            Self::Json(text) => (b"json", text),
-            Self::Raw(bytes) => (b"raw", bytes),
-        };
-        digest.part(mark);
-        digest.part(bytes);
+        match self {
+            Self::Json(text) => {
+                digest.part(b"json");
+                digest.part(text);
+            }
+            Self::Form(fields) => {
+                digest.part(b"form");
+                digest.count(fields.len());
+                for (name, value) in fields {
+                    digest.part(name);
+                    digest.part(value);
+                }
+            }
+            Self::Raw(bytes) => {
+                digest.part(b"raw");
+                digest.part(bytes);
+            }
+        }
     }
 }

@@ -19,6 +19,11 @@ impl MediaType {
         self.0 == b"application/json" || (self.0.contains(&b'/') && self.0.ends_with(b"+json"))
     }
 
+    /// Whether bodies of this type are the fields of a form.
+    pub(super) fn is_form(&self) -> bool {
+        self.0 == b"application/x-www-form-urlencoded"
+    }
+
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

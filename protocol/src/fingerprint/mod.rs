@@ -10,6 +10,7 @@
 
 mod body;
 mod digest;
+mod form;
 mod json;
 mod media;
 mod members;

@@ -106,6 +106,19 @@ fn json_is_canonical_for_json_types_only() {
 }
 
 #[test]
+fn the_fields_of_a_form_count_and_not_how_they_are_spelled() {
+    let form = |body| {
+        let content_type = Some(&b"application/x-www-form-urlencoded; charset=utf-8"[..]);
+        of(RequestParts { content_type, body, ..BASE })
+    };
+    assert_eq!(form(b"amount=5&note=a+b"), form(b"note=a%20b&amount=%35"));
+    assert_ne!(form(b"amount=5&amount=6"), form(b"amount=6&amount=5"));
+    assert_ne!(form(b"amount=5"), form(b"amount=50"));
+    let text = RequestParts { content_type: Some(b"text/plain"), body: b"a=1", ..BASE };
+    assert_ne!(form(b"a=1"), of(text));
+}
+
+#[test]
 fn c37_amounts_beyond_doubles_differ() {
     let pairs = [
         ["9007199254740992", "9007199254740993"],
