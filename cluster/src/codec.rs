@@ -24,6 +24,7 @@
 //! | [`SNAPSHOT_FINISH`] | `raft::snapshot::Finish` | between replicas |
 //! | [`FORWARD`], [`ANSWER`] | `router` | between nodes |
 //! | [`FORWARD_READ`], [`READ_ANSWER`] | `router` | between nodes |
+//! | [`FORWARD_LIST`], [`LIST_ANSWER`] | `router::list` | between nodes |
 //! | [`FORM`] | `storage::identity::Formation` | between nodes |
 //! | [`FORM_STATUS`] | `formation::Status` | between nodes |
 //!
@@ -72,6 +73,8 @@ pub(crate) const FORWARD: u8 = 1;
 pub(crate) const ANSWER: u8 = 1;
 pub(crate) const FORWARD_READ: u8 = 1;
 pub(crate) const READ_ANSWER: u8 = 1;
+pub(crate) const FORWARD_LIST: u8 = 1;
+pub(crate) const LIST_ANSWER: u8 = 1;
 pub(crate) const FORM: u8 = 1;
 pub(crate) const FORM_STATUS: u8 = 1;
 

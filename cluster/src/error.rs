@@ -26,8 +26,8 @@ pub enum SubmitError {
     /// The shard's mailbox or the connection to its leader is full.
     #[error("shard is overloaded")]
     Overloaded,
-    /// The leader's clock is not within its bound of the cluster's median.
-    #[error("leader's clock is not trusted")]
+    /// The clock of the leader, or of this node, is not within its bound of the cluster's median.
+    #[error("clock is not trusted")]
     ClockNotTrusted,
     /// The leader's disk is nearly full: it takes no new claims.
     #[error("leader's disk is full")]
@@ -45,6 +45,10 @@ pub enum SubmitError {
     /// awaited.
     #[error("answer lost with the leader")]
     Lost,
+    /// This node's policy names records otherwise than those of so many nodes that it can have no
+    /// leader with the rest.
+    #[error("this node's policy is not the cluster's")]
+    ConfigMismatch,
 }
 
 impl SubmitError {
@@ -56,9 +60,15 @@ impl SubmitError {
             | Self::ClockNotTrusted
             | Self::DiskFull
             | Self::Stopping
-            | Self::Expired => Certainty::Definite,
+            | Self::Expired
+            | Self::ConfigMismatch => Certainty::Definite,
             Self::TimedOut | Self::Lost => Certainty::Indefinite,
         }
+    }
+
+    /// Whether the cause stays until an operator acts, so that nobody should wait for it to pass.
+    pub const fn is_lasting(&self) -> bool {
+        matches!(self, Self::DiskFull | Self::ConfigMismatch)
     }
 }
 

@@ -1,5 +1,7 @@
-//! Places at which a test can make a node die. Without the feature `testing`, which no release
-//! build has, they are nothing and none can be armed.
+//! Faults that a test can bring about in a real process: places at which a node dies, and a disk
+//! that is full. Without the feature `testing`, which no release build has, there are none.
+
+use std::path::Path;
 
 /// Arms the point `name`: the process ends, as by SIGKILL, when the point is reached for the
 /// `passes + 1`st time. `false` in a build without failpoints.
@@ -11,6 +13,20 @@ pub fn arm(_name: &str, _passes: u32) -> bool {
 /// Ends the process here if a test has armed the point `name`.
 #[cfg(not(feature = "testing"))]
 pub(crate) fn hit(_name: &str) {}
+
+/// The free bytes that a test pretends the disk of a data directory to have.
+#[cfg(not(feature = "testing"))]
+pub(crate) fn pretended_free_bytes(_data_dir: &Path) -> Option<u64> {
+    None
+}
+
+/// The free bytes that a test pretends the disk of a data directory to have: the number in its file
+/// `free-bytes`, while there is one.
+#[cfg(feature = "testing")]
+pub(crate) fn pretended_free_bytes(data_dir: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(data_dir.join("free-bytes")).ok()?;
+    Some(text.trim().parse().expect("the test wrote a number"))
+}
 
 #[cfg(feature = "testing")]
 pub use armed::arm;

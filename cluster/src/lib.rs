@@ -26,4 +26,4 @@ pub use config::{NodeConfig, NodeId, Peer, Secret};
 pub use error::{Certainty, StartError, SubmitError};
 pub use node::{Node, NodeStatus, Readiness, ShardStatus};
 pub use placement::ShardId;
-pub use raft::Found;
+pub use raft::{Found, Unsettled};

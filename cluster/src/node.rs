@@ -15,8 +15,8 @@ use crate::clock::{Clock, ClockGuard};
 use crate::config::{NodeConfig, NodeId};
 use crate::error::{StartError, SubmitError};
 use crate::formation::{self, Founder};
-use crate::placement::{ShardId, SlotTable};
-use crate::raft::{Found, Replica, ReplicaParts};
+use crate::placement::ShardId;
+use crate::raft::{Found, Replica, ReplicaParts, Unsettled};
 use crate::router::{self, Router};
 use crate::shard::{Admission, ShardHandle};
 use crate::storage::disk::OsDisk;
@@ -24,7 +24,9 @@ use crate::storage::identity::Directory;
 use crate::storage::records::Records;
 use crate::storage::space::DiskWatch;
 use crate::storage::wal::{Wal, WalOptions};
-use crate::transport::{Caller, PeerHello, Reply, Request, Service, TcpTransport, Transport};
+use crate::transport::{
+    Caller, Cause, PeerHello, Reply, Request, Service, TcpTransport, Transport,
+};
 
 /// A running node. Clones share it.
 #[derive(Clone)]
@@ -126,9 +128,7 @@ impl Node {
         let stores = Stores { wal: wal.clone(), records: records.clone() };
         let shards =
             start_shards(&config, &stores, transport.clone(), &guard, disk.clone()).await?;
-        let table = SlotTable::new(config.shards);
-        let router = Router::new(config.id, table, shards, transport.clone(), guard.clone());
-        let router = Arc::new(router);
+        let router = Arc::new(Router::new(&config, shards, transport.clone(), guard.clone()));
         service.router.send_replace(Some(router.clone()));
         let failure = watch::Sender::new(None);
         let inner = Inner {
@@ -172,10 +172,28 @@ impl Node {
         self.inner.router.read(name, deadline).await
     }
 
+    /// The first `limit` records behind `after` that wait for an operator, of all shards, those
+    /// that wait longest first; at most 100. As the leaders have applied them: a record that is
+    /// being settled may still show.
+    ///
+    /// # Errors
+    /// See [`SubmitError`]; any may be retried.
+    pub async fn unsettled(
+        &self,
+        after: Option<(Timestamp, RecordName)>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Vec<Unsettled>, SubmitError> {
+        self.inner.router.unsettled(after, limit, deadline).await
+    }
+
     /// What a copy of a claim for `name` carries: how far this node has seen the name's shard, and
-    /// its estimate of the leader's clock now. `None` while this process's own clock is not
-    /// trusted: it must not submit claims then.
-    pub fn seen(&self, name: &RecordName) -> Option<Basis> {
+    /// its estimate of the leader's clock now.
+    ///
+    /// # Errors
+    /// Why this process must not submit claims now: its own clock is not trusted, or its policy is
+    /// not the cluster's. Nothing was submitted.
+    pub fn seen(&self, name: &RecordName) -> Result<Basis, SubmitError> {
         self.inner.router.seen(name)
     }
 
@@ -290,6 +308,9 @@ impl Inner {
         if let Some(error) = self.failure.borrow().as_ref() {
             return Some(error.to_string());
         }
+        if let Some(reason) = self.outvoted() {
+            return Some(reason);
+        }
         if !self.founder.is_formed() {
             return Some("the cluster is not formed yet: a first member is missing".to_owned());
         }
@@ -308,6 +329,16 @@ impl Inner {
                     .then(|| format!("shard {shard}: its leader, node {leader}, is not reached")),
             }
         })
+    }
+
+    /// With whom this node's policy is at odds, when that keeps it from some shard's leader.
+    fn outvoted(&self) -> Option<String> {
+        let shards = 0..self.config.shards;
+        if !shards.map(ShardId).any(|shard| self.router.is_outvoted(shard)) {
+            return None;
+        }
+        let mut refusals = self.transport.refusals().into_iter();
+        refusals.find(|refusal| refusal.cause == Cause::Naming).map(|refusal| refusal.reason)
     }
 
     fn fail(&self, error: StartError) {
@@ -357,6 +388,7 @@ impl Service for NodeService {
         match kind {
             router::SUBMIT => router.serve_submit(shard, &body, reply),
             router::READ => router.serve_read(shard, &body, reply),
+            router::LIST => router.serve_list(shard, &body, reply),
             formation::STATUS => Self::answer(reply, Some(self.founder.serve_status())),
             formation::FORM => Self::answer(reply, self.founder.serve_form(from.node, &body)),
             _ => match router.shards().get(usize::from(shard.0)) {

@@ -1,5 +1,7 @@
 //! Finds the shard of a name and its leader, here or one hop away.
 
+mod list;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::clock::ClockGuard;
 use crate::codec;
-use crate::config::NodeId;
+use crate::config::{NodeConfig, NodeId};
 use crate::error::{Certainty, SubmitError};
 use crate::placement::{ShardId, SlotTable};
 use crate::raft::{self, Found};
@@ -23,6 +25,8 @@ use crate::transport::{CallError, Reply, Request, Transport};
 pub(crate) const SUBMIT: u8 = raft::kind::NEXT;
 /// A read through the log, for the leader of the name's shard.
 pub(crate) const READ: u8 = raft::kind::NEXT + 1;
+
+pub(crate) use self::list::LIST;
 
 /// Between two tries to reach a leader: short enough to use a new one soon, long enough for an
 /// election to go on.
@@ -49,6 +53,8 @@ type ReadAnswer = Result<Found, SubmitError>;
 /// Routes commands to leaders.
 pub(crate) struct Router {
     node: NodeId,
+    /// How many nodes the cluster has, this one among them.
+    members: usize,
     table: SlotTable,
     shards: Vec<ShardHandle>,
     seen: Vec<Seen>,
@@ -72,14 +78,15 @@ impl Seen {
 
 impl Router {
     pub(crate) fn new(
-        node: NodeId,
-        table: SlotTable,
+        config: &NodeConfig,
         shards: Vec<ShardHandle>,
         transport: Arc<dyn Transport>,
         guard: Arc<ClockGuard>,
     ) -> Self {
         let seen = shards.iter().map(|_| Seen::default()).collect();
-        Self { node, table, shards, seen, transport, guard }
+        let (node, members) = (config.id, config.peers.len());
+        let table = SlotTable::new(config.shards);
+        Self { node, members, table, shards, seen, transport, guard }
     }
 
     /// This node's shards, by id.
@@ -91,19 +98,25 @@ impl Router {
         self.shards.get(usize::from(id.0))
     }
 
-    /// What a copy of a claim for `name` carries; `None` while this node's own clock is not
-    /// trusted.
-    pub(crate) fn seen(&self, name: &RecordName) -> Option<Basis> {
+    /// What a copy of a claim for `name` carries.
+    ///
+    /// # Errors
+    /// Why this node must not submit claims: its own clock is not trusted, or its policy is not the
+    /// cluster's.
+    pub(crate) fn seen(&self, name: &RecordName) -> Result<Basis, SubmitError> {
         let id = self.table.shard_of(name);
+        if self.is_outvoted(id) {
+            return Err(SubmitError::ConfigMismatch);
+        }
         let seen = &self.seen[usize::from(id.0)];
         // What this node's own replica has applied was committed too, so it counts like a reply.
         seen.observe(self.shards[usize::from(id.0)].replica().basis());
-        let own = self.guard.stamp().ok()?;
+        let own = self.guard.stamp().map_err(|_| SubmitError::ClockNotTrusted)?;
         let time = match self.leader(id) {
             Some(leader) if leader != self.node => self.guard.estimate(leader),
             _ => own,
         };
-        Some(Basis {
+        Ok(Basis {
             epoch: seen.epoch.load(Ordering::Relaxed) as u8,
             index: seen.index.load(Ordering::Relaxed),
             time,
@@ -113,6 +126,32 @@ impl Router {
     /// The leader of a shard as far as this node knows.
     pub(crate) fn leader(&self, id: ShardId) -> Option<NodeId> {
         self.shard(id)?.replica().leader()
+    }
+
+    /// Whether this node is cut off from a shard by its own policy: it reaches no leader, and too
+    /// few nodes may name records as it does to elect one.
+    pub(crate) fn is_outvoted(&self, id: ShardId) -> bool {
+        let agreeing = self.members.saturating_sub(self.transport.naming_refusals());
+        // The leader is asked for last: the count alone answers nearly always.
+        agreeing <= self.members / 2 && !self.reaches_leader(id)
+    }
+
+    fn reaches_leader(&self, id: ShardId) -> bool {
+        match self.leader(id) {
+            None => false,
+            Some(leader) if leader == self.node => {
+                self.shard(id).is_some_and(|shard| !shard.replica().quorum_lost())
+            }
+            Some(leader) => self.transport.connected().contains(&leader),
+        }
+    }
+
+    /// Whom to ask about a shard.
+    fn leader_to_ask(&self, id: ShardId) -> Result<NodeId, SubmitError> {
+        if self.is_outvoted(id) {
+            return Err(SubmitError::ConfigMismatch);
+        }
+        self.leader(id).ok_or(SubmitError::NoLeader)
     }
 
     /// Has a command decided by the leader of its shard; retries what is definite until `deadline`.
@@ -157,7 +196,7 @@ impl Router {
     }
 
     async fn try_submit(&self, id: ShardId, command: Command, deadline: Instant) -> Answer {
-        let leader = self.leader(id).ok_or(SubmitError::NoLeader)?;
+        let leader = self.leader_to_ask(id)?;
         if leader == self.node {
             let shard = self.shard(id).ok_or(SubmitError::NoLeader)?;
             return submit_here(shard, command, deadline).await;
@@ -170,7 +209,7 @@ impl Router {
     }
 
     async fn try_read(&self, id: ShardId, name: &RecordName, deadline: Instant) -> ReadAnswer {
-        let leader = self.leader(id).ok_or(SubmitError::NoLeader)?;
+        let leader = self.leader_to_ask(id)?;
         if leader == self.node {
             let shard = self.shard(id).ok_or(SubmitError::NoLeader)?;
             return read_here(shard, name.clone(), deadline).await;

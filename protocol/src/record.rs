@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Fingerprint;
-use crate::lease::{Fence, HolderId, Token};
+use crate::lease::{DRAIN_MARGIN, Fence, HolderId, Token};
 use crate::response::StoredResponse;
 use crate::time::{Millis, Timestamp};
 
@@ -37,6 +37,17 @@ impl Record {
         match self {
             Self::Live(generation) => generation.due_at(),
             Self::Tombstone(tombstone) => tombstone.keep_until.following(),
+        }
+    }
+
+    /// Since when nobody can tell whether the work was done; `None` in every other state.
+    pub fn indeterminate_since(&self) -> Option<Timestamp> {
+        match self {
+            Self::Live(generation) => match generation.state {
+                State::Indeterminate { since } => Some(since),
+                _ => None,
+            },
+            Self::Tombstone(_) => None,
         }
     }
 }
@@ -99,6 +110,12 @@ impl Generation {
                 .plus(downstream_retention)
                 .minus(lease.plus(self.terms.max_execution)),
         }
+    }
+
+    /// From when on nothing that the current grant's holder sent can still be executing; an
+    /// operator may then release the key without force.
+    pub fn drained_at(&self) -> Timestamp {
+        self.granted_at.plus(self.lease).plus(self.terms.max_execution).plus(DRAIN_MARGIN)
     }
 
     fn due_at(&self) -> Option<Timestamp> {

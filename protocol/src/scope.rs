@@ -53,6 +53,22 @@ impl RecordName {
         Self(bytes)
     }
 
+    /// What the name was made of; `None` for bytes that no scope and key have.
+    pub fn parts(&self) -> Option<(Scope, String)> {
+        let mut rest = self.0.strip_prefix(&[HEADER_KEY_SPACE])?;
+        let tenant = take_text(&mut rest)?;
+        let count = take_number(&mut rest)?;
+        let mut sub_account = Vec::new();
+        for _ in 0..count {
+            sub_account.push(take_text(&mut rest)?);
+        }
+        let credential = take_option(&mut rest)?;
+        let operation = take_option(&mut rest)?;
+        let key = take_text(&mut rest)?;
+        let scope = Scope { tenant, sub_account, credential, operation };
+        rest.is_empty().then_some((scope, key))
+    }
+
     /// A name from the bytes of [`RecordName::as_bytes`], as the record store keeps them.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
@@ -74,6 +90,29 @@ impl fmt::Debug for RecordName {
 fn put(bytes: &mut Vec<u8>, part: &[u8]) {
     bytes.extend_from_slice(&(part.len() as u32).to_be_bytes());
     bytes.extend_from_slice(part);
+}
+
+fn take_number(rest: &mut &[u8]) -> Option<u32> {
+    let (number, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(u32::from_be_bytes(*number))
+}
+
+fn take_text(rest: &mut &[u8]) -> Option<String> {
+    let length = usize::try_from(take_number(rest)?).ok()?;
+    let (text, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+fn take_option(rest: &mut &[u8]) -> Option<Option<String>> {
+    let (tag, after) = rest.split_first()?;
+    *rest = after;
+    match tag {
+        0 => Some(None),
+        1 => Some(Some(take_text(rest)?)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

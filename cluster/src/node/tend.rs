@@ -9,6 +9,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::{Inner, Node};
 use crate::config::NodeId;
 use crate::error::StartError;
+use crate::failpoint;
 use crate::storage::identity::free_bytes;
 use crate::storage::wal::Space;
 use crate::transport::{Refusal, Transport};
@@ -89,7 +90,12 @@ async fn rounds(inner: Arc<Inner>) {
 }
 
 fn look_at_disk(inner: &Inner) {
-    match free_bytes(&inner.config.data_dir) {
+    let data_dir = &inner.config.data_dir;
+    let free = match failpoint::pretended_free_bytes(data_dir) {
+        Some(pretended) => Ok(pretended),
+        None => free_bytes(data_dir),
+    };
+    match free {
         Ok(free) => inner.disk.observe(free, inner.wal.space() == Space::Ok),
         Err(error) => tracing::warn!(%error, "free disk space cannot be read"),
     }

@@ -22,12 +22,14 @@ use bytes::Bytes;
 use openraft::Instant;
 use openraft::async_runtime::WatchReceiver;
 use openraft::{Config, SnapshotPolicy};
-use protocol::{Basis, Decided, Record, RecordName};
+use protocol::decide::{Standing, standing};
+use protocol::{Basis, Decided, Record, RecordName, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::inbound::Inbound;
 use self::log_store::LogStore;
 use self::network::Network;
+use self::record_store::ApplyError;
 use self::state_machine::{Position, StateMachine};
 use self::types::{EncodedBatch, FanOut, TypeConfig};
 use crate::clock::ClockGuard;
@@ -69,6 +71,25 @@ pub struct Found {
     pub record: Option<Record>,
     /// The shard's position when it was read.
     pub basis: Basis,
+}
+
+/// A record that waits for an operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unsettled {
+    /// Since when it does, in shard time.
+    pub since: Timestamp,
+    /// Its name.
+    pub name: RecordName,
+    /// The record, which is indeterminate.
+    pub record: Record,
+}
+
+impl Unsettled {
+    /// `None` when the record waits for nobody.
+    fn new(name: RecordName, record: Record) -> Option<Self> {
+        let since = record.indeterminate_since()?;
+        Some(Self { since, name, record })
+    }
 }
 
 /// What a replica is made of.
@@ -186,21 +207,28 @@ impl Replica {
     /// # Errors
     /// When Raft has stopped or the record store cannot be read.
     pub(crate) async fn find(&self, name: RecordName) -> Result<Found, Stopped> {
-        let found = self
-            .raft
-            .with_state_machine(move |machine| {
-                let found = machine.find(&name);
-                Box::pin(std::future::ready(found))
-            })
-            .await;
-        match found {
-            Ok(Ok(found)) => Ok(found),
-            Ok(Err(error)) => {
-                tracing::error!(shard = self.shard.0, %error, "record cannot be read");
-                Err(Stopped)
-            }
-            Err(_) => Err(Stopped),
-        }
+        self.look(move |machine| machine.find(&name)).await
+    }
+
+    /// Where the records of `names` stand at `at`, in the order of the names, after every entry
+    /// applied here so far.
+    ///
+    /// # Errors
+    /// When Raft has stopped or the record store cannot be read.
+    pub(crate) async fn standings(
+        &self,
+        at: Timestamp,
+        names: Vec<RecordName>,
+    ) -> Result<Vec<Standing>, Stopped> {
+        self.look(move |machine| {
+            // One record after the other: each may hold a large response.
+            let stands = |name| {
+                let found = machine.find(name)?;
+                Ok(standing(at.max(found.basis.time), found.record.as_ref()))
+            };
+            names.iter().map(stands).collect()
+        })
+        .await
     }
 
     /// Names of at most `limit` records that are due at or before `until`, by this replica's
@@ -210,17 +238,38 @@ impl Replica {
         until_ms: u64,
         limit: usize,
     ) -> Result<Vec<RecordName>, Stopped> {
-        let due = self
+        self.look(move |machine| machine.due(until_ms, limit)).await
+    }
+
+    /// At most `limit` indeterminate records behind `after`, the longest so first, by the records
+    /// of this replica.
+    ///
+    /// # Errors
+    /// When Raft has stopped or the record store cannot be read.
+    pub(crate) async fn unsettled(
+        &self,
+        after: Option<(Timestamp, RecordName)>,
+        limit: usize,
+    ) -> Result<Vec<Unsettled>, Stopped> {
+        self.look(move |machine| machine.unsettled(after.as_ref(), limit)).await
+    }
+
+    /// Looks at the records after every entry applied here so far.
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&StateMachine) -> Result<T, ApplyError> + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let seen = self
             .raft
             .with_state_machine(move |machine| {
-                let due = machine.due(until_ms, limit);
-                Box::pin(std::future::ready(due))
+                let seen = look(machine);
+                Box::pin(std::future::ready(seen))
             })
             .await;
-        match due {
-            Ok(Ok(due)) => Ok(due),
+        match seen {
+            Ok(Ok(seen)) => Ok(seen),
             Ok(Err(error)) => {
-                tracing::error!(shard = self.shard.0, %error, "due records cannot be read");
+                tracing::error!(shard = self.shard.0, %error, "records cannot be read");
                 Err(Stopped)
             }
             Err(_) => Err(Stopped),

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use protocol::{Record, RecordName, RecordStore};
+use protocol::{Record, RecordName, RecordStore, Timestamp};
 
 use crate::codec::{self, CodecError};
-use crate::storage::records::{RecordsError, ShardRecords, WriteBatch};
+use crate::storage::records::{Index, RecordsError, ShardRecords, WriteBatch};
 
 /// Why records could not be read or written. It stops the replica.
 #[derive(Debug, thiserror::Error)]
@@ -60,13 +60,17 @@ impl RecordStore for PendingRecords<'_> {
         before: Option<&Record>,
         after: Option<&Record>,
     ) -> Result<(), ApplyError> {
-        let (was_due, due) = (before.and_then(Record::due_at), after.and_then(Record::due_at));
-        if was_due != due {
-            if let Some(time) = was_due {
-                self.batch.remove_due(time.as_millis(), name.as_bytes());
+        for index in INDEXES {
+            let (was, is) =
+                (before.and_then(|r| time_in(index, r)), after.and_then(|r| time_in(index, r)));
+            if was == is {
+                continue;
             }
-            if let Some(time) = due {
-                self.batch.put_due(time.as_millis(), name.as_bytes());
+            if let Some(time_ms) = was {
+                self.batch.remove_index(index, time_ms, name.as_bytes());
+            }
+            if let Some(time_ms) = is {
+                self.batch.put_index(index, time_ms, name.as_bytes());
             }
         }
         match after {
@@ -93,8 +97,20 @@ pub(super) fn read(
     }
 }
 
-/// When a stored record is due, for rebuilding the index of due records from a snapshot.
-pub(super) fn due_of(bytes: &[u8]) -> Result<Option<u64>, CodecError> {
+const INDEXES: [Index; 2] = [Index::Due, Index::Unsettled];
+
+/// Where a record stands in an index, in milliseconds of shard time.
+fn time_in(index: Index, record: &Record) -> Option<u64> {
+    let time = match index {
+        Index::Due => record.due_at(),
+        Index::Unsettled => record.indeterminate_since(),
+    };
+    time.map(Timestamp::as_millis)
+}
+
+/// Where a stored record stands in the indexes, for rebuilding them from a snapshot.
+pub(super) fn indexed(bytes: &[u8]) -> Result<Vec<(Index, u64)>, CodecError> {
     let record: Record = codec::decode(codec::RECORD, bytes)?;
-    Ok(record.due_at().map(protocol::Timestamp::as_millis))
+    let entry = |index| time_in(index, &record).map(|time_ms| (index, time_ms));
+    Ok(INDEXES.into_iter().filter_map(entry).collect())
 }

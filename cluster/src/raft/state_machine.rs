@@ -10,11 +10,11 @@ use openraft::{EntryPayload, OptionalSend};
 use protocol::{Basis, Batch, Decided, Machine, RecordName, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::Found;
 use super::record_store::{self, ApplyError, PendingRecords};
 use super::snapshot::SnapshotData;
 use super::types::{LogId, Snapshot, SnapshotMeta, StoredMembership, TypeConfig};
 use super::wire::{WireLogId, WireStoredMembership};
+use super::{Found, Unsettled};
 use crate::codec;
 use crate::storage::records::{RecordsError, RecordsView, ShardRecords};
 
@@ -106,6 +106,22 @@ impl StateMachine {
     pub(super) fn due(&self, until_ms: u64, limit: usize) -> Result<Vec<RecordName>, ApplyError> {
         let due = self.records.due(until_ms, limit)?;
         Ok(due.into_iter().map(|(_, name)| RecordName::from_bytes(name)).collect())
+    }
+
+    /// At most `limit` indeterminate records behind `after`, the longest so first.
+    pub(super) fn unsettled(
+        &self,
+        after: Option<&(Timestamp, RecordName)>,
+        limit: usize,
+    ) -> Result<Vec<Unsettled>, ApplyError> {
+        let after = after.map(|(since, name)| (since.as_millis(), name.as_bytes()));
+        let mut found = Vec::new();
+        for (_, name) in self.records.unsettled(after, limit)? {
+            let name = RecordName::from_bytes(name);
+            let record = record_store::read(&self.records, &name)?;
+            found.extend(record.and_then(|record| Unsettled::new(name, record)));
+        }
+        Ok(found)
     }
 
     fn load(&mut self) -> Result<(), ApplyError> {

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use protocol::{Batch, Command, RecordName};
+use protocol::decide::Standing;
+use protocol::{Batch, Command, RecordName, Timestamp};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -101,15 +102,16 @@ impl Actor {
         if !self.replica.is_leader() {
             return self.refuse_waiting(&SubmitError::NoLeader);
         }
-        let (now, disk_full) = (Instant::now(), self.disk.is_low());
+        if self.disk.is_low() {
+            self.refuse_new_claims(at).await;
+        }
+        let now = Instant::now();
         let (mut commands, mut waiters, mut bytes) = (Vec::new(), Waiters::default(), 0);
         while bytes < BATCH_BYTES_MAX
             && let Some(submit) = self.waiting.pop_front()
         {
             if submit.respond.is_closed() || submit.deadline <= now {
                 submit.respond.send(Err(SubmitError::Expired));
-            } else if disk_full && matches!(submit.command, Command::Claim(_)) {
-                submit.respond.send(Err(SubmitError::DiskFull));
             } else {
                 bytes += submit.command.response_bytes();
                 commands.push(submit.command);
@@ -118,6 +120,27 @@ impl Actor {
         }
         if !commands.is_empty() {
             self.propose(Batch { at, commands }, waiters, permit).await;
+        }
+    }
+
+    /// Refuses the claims that could begin an execution: what follows from them would have to be
+    /// stored. A claim that cannot be granted stores nothing, so whoever repeats a request is told
+    /// what became of it, as ever.
+    async fn refuse_new_claims(&mut self, at: Timestamp) {
+        let claimed = self.waiting.iter().filter_map(|submit| match &submit.command {
+            Command::Claim(claim) => Some(claim.name.clone()),
+            _ => None,
+        });
+        let standings = self.replica.standings(at, claimed.collect()).await;
+        // Where nothing can be read, every claim is taken for a new one.
+        let mut standings = standings.unwrap_or_default().into_iter();
+        for submit in std::mem::take(&mut self.waiting) {
+            let claims = matches!(submit.command, Command::Claim(_));
+            if claims && standings.next().is_none_or(may_be_granted) {
+                submit.respond.send(Err(SubmitError::DiskFull));
+            } else {
+                self.waiting.push_back(submit);
+            }
         }
     }
 
@@ -156,6 +179,16 @@ impl Actor {
         };
         if self.replica.propose(encoded.into(), answer).await.is_err() {
             tracing::debug!("proposal dropped: raft has stopped");
+        }
+    }
+}
+
+/// Whether a claim of a key that stands so may be granted.
+fn may_be_granted(standing: Standing) -> bool {
+    match standing {
+        Standing::Absent | Standing::Released | Standing::Claimable => true,
+        Standing::Claimed | Standing::Indeterminate | Standing::Completed | Standing::Forgotten => {
+            false
         }
     }
 }

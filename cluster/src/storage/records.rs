@@ -63,6 +63,7 @@ use thiserror::Error;
 
 pub(crate) use self::batch::WriteBatch;
 pub(crate) use self::install::Installer;
+pub(crate) use self::keys::Index;
 pub(crate) use self::shard::ShardRecords;
 pub(crate) use self::view::{Chunk, RecordsView};
 

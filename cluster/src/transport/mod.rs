@@ -37,7 +37,7 @@ use tokio::time::Instant;
 use crate::config::NodeId;
 use crate::placement::ShardId;
 
-pub(crate) use self::refusals::Refusal;
+pub(crate) use self::refusals::{Cause, Refusal};
 pub(crate) use self::tcp::TcpTransport;
 
 /// Kinds of requests from here on are *bulk*: they may fill a buffer or a table only up to three
@@ -98,6 +98,10 @@ pub(crate) trait Transport: Send + Sync {
 
     /// The nodes that can be called now, in order.
     fn connected(&self) -> Vec<NodeId>;
+
+    /// With how many other nodes this one does not talk because their policies name records
+    /// differently, as far as each was met.
+    fn naming_refusals(&self) -> usize;
 }
 
 /// A node's side that serves its peers.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -30,17 +31,30 @@ pub(crate) struct Refusal {
     pub(crate) peer: NodeId,
     /// Whether this node refused the peer, or the peer this node.
     pub(crate) by_us: bool,
+    /// What this node makes of it.
+    pub(crate) cause: Cause,
     /// The reason, with what to do about it.
     pub(crate) reason: String,
 }
 
-/// Reasons, by the peer and by whether this node is the one that refuses.
-type Standing = BTreeMap<(NodeId, bool), String>;
+/// Causes of refusals, as far as a node acts on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The two policies name records differently. Both sides find that out by themselves.
+    Naming,
+    /// Anything else: the reason is for operators.
+    Other,
+}
+
+/// Causes and reasons, by the peer and by whether this node is the one that refuses.
+type Standing = BTreeMap<(NodeId, bool), (Cause, String)>;
 
 /// The refusals that stand, and the log of strangers.
 #[derive(Default)]
 pub(super) struct Refusals {
     standing: Mutex<Standing>,
+    /// How many of them are for the naming of records; asked with every command.
+    naming: AtomicUsize,
     strangers: Gate,
     spurned: Gate,
 }
@@ -50,14 +64,15 @@ impl Refusals {
     pub(super) fn refused(&self, refusal: Refusal) {
         let by = if refusal.by_us { "us" } else { "peer" };
         metrics::counter!(REFUSED, "by" => by).increment(1);
-        let Refusal { peer, by_us, reason } = refusal;
+        let Refusal { peer, by_us, cause, reason } = refusal;
         let mut standing = self.lock();
         let place = standing.len();
         match standing.entry((peer, by_us)) {
-            Entry::Occupied(old) if *old.get() == reason => return,
+            Entry::Occupied(old) if old.get().1 == reason => return,
             Entry::Vacant(_) if place >= STANDING_MAX => {}
-            entry => drop(entry.insert_entry(reason.clone())),
+            entry => drop(entry.insert_entry((cause, reason.clone()))),
         }
+        self.count_naming(&standing);
         drop(standing);
         if by_us {
             tracing::warn!(node = peer.0, %reason, "this node refuses a peer");
@@ -68,16 +83,29 @@ impl Refusals {
 
     /// The peer was admitted, and admitted this node.
     pub(super) fn admitted(&self, peer: NodeId) {
-        self.lock().retain(|(refused, _), _| *refused != peer);
+        let mut standing = self.lock();
+        standing.retain(|(refused, _), _| *refused != peer);
+        self.count_naming(&standing);
+    }
+
+    /// With how many peers this node does not talk because their policies name records differently.
+    pub(super) fn naming(&self) -> usize {
+        self.naming.load(Ordering::Relaxed)
+    }
+
+    fn count_naming(&self, standing: &Standing) {
+        let naming = standing.values().filter(|(cause, _)| *cause == Cause::Naming);
+        self.naming.store(naming.count(), Ordering::Relaxed);
     }
 
     /// The refusals that stand.
     pub(super) fn standing(&self) -> Vec<Refusal> {
         let standing = self.lock();
         let all = standing.iter();
-        all.map(|((peer, by_us), reason)| Refusal {
+        all.map(|((peer, by_us), (cause, reason))| Refusal {
             peer: *peer,
             by_us: *by_us,
+            cause: *cause,
             reason: reason.clone(),
         })
         .collect()
@@ -132,7 +160,8 @@ mod tests {
     use super::*;
 
     fn refusal(peer: u64, reason: &str) -> Refusal {
-        Refusal { peer: NodeId(peer), by_us: true, reason: reason.to_owned() }
+        let (peer, reason) = (NodeId(peer), reason.to_owned());
+        Refusal { peer, by_us: true, cause: Cause::Other, reason }
     }
 
     #[test]
@@ -146,6 +175,22 @@ mod tests {
         assert_eq!(refusals.standing(), [theirs, refusal(2, "second"), refusal(3, "third")]);
         refusals.admitted(NodeId(2));
         assert_eq!(refusals.standing(), [refusal(3, "third")]);
+    }
+
+    #[test]
+    fn peers_that_name_records_differently_are_counted_until_they_are_admitted() {
+        let refusals = Refusals::default();
+        let naming = |peer| Refusal { cause: Cause::Naming, ..refusal(peer, "naming") };
+        refusals.refused(refusal(1, "other"));
+        assert_eq!(refusals.naming(), 0);
+        for peer in [2, 3, 2] {
+            refusals.refused(naming(peer));
+        }
+        assert_eq!(refusals.naming(), 2, "each peer counts once");
+        refusals.refused(refusal(2, "something else by now"));
+        assert_eq!(refusals.naming(), 1);
+        refusals.admitted(NodeId(3));
+        assert_eq!(refusals.naming(), 0);
     }
 
     #[test]

@@ -110,6 +110,10 @@ impl Transport for TcpTransport {
         let up = self.links.iter().filter(|(_, link)| link.is_connected());
         up.map(|(peer, _)| *peer).collect()
     }
+
+    fn naming_refusals(&self) -> usize {
+        self.refusals.naming()
+    }
 }
 
 impl Local {

@@ -2,10 +2,9 @@
 //! is a stale command.
 
 use crate::command::{Outcome, Verdict};
-use crate::lease::{DRAIN_MARGIN, FORGET_WAIT, Fence};
+use crate::lease::{FORGET_WAIT, Fence};
 use crate::record::{Generation, HISTORY_MAX, REVISIONS_MAX, Resolution, Revision, State};
 use crate::response::StoredResponse;
-use crate::time::Timestamp;
 
 use super::row::{Completion, Row};
 use super::{Context, Decision};
@@ -32,7 +31,7 @@ pub(super) fn resolve(
         return None;
     }
     let released = matches!(decree.verdict, Verdict::Released);
-    let early = released && context.now < drained_at(generation);
+    let early = released && context.now < generation.drained_at();
     if !matches!(row, Row::Indeterminate(_)) || (early && !decree.force) {
         return Some(conflict);
     }
@@ -106,15 +105,6 @@ fn current(row: Row<'_>) -> Option<&Generation> {
         | Row::Forgotten(generation, _) => Some(generation),
         Row::Absent | Row::Tombstone(_) | Row::Lapsed(_) => None,
     }
-}
-
-/// From when on nothing that the current grant's holder sent can still be executing.
-fn drained_at(generation: &Generation) -> Timestamp {
-    generation
-        .granted_at
-        .plus(generation.lease)
-        .plus(generation.terms.max_execution)
-        .plus(DRAIN_MARGIN)
 }
 
 /// The generation's history with one more decision.

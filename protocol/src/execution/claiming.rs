@@ -163,6 +163,7 @@ impl Execution {
             self.newest_stays_open();
         }
         match &mut self.phase {
+            Phase::Claiming(_) if failure == Failure::Lasting => self.stop_claiming(now, actions),
             Phase::Claiming(claim) => claim.failed(now, COPY_PAUSE_MAX),
             Phase::Settling { .. } if self.open_until.is_none() => self.finish(actions),
             _ => {}

@@ -35,6 +35,8 @@ pub enum Event {
 pub enum Failure {
     /// It was not done, and it never will be.
     Definite,
+    /// The same, and what the cause is stays for longer than a client waits.
+    Lasting,
     /// It may have been done, or may still be.
     Indefinite,
 }

@@ -42,6 +42,32 @@ fn a_name_has_the_bytes_that_were_stored_by_every_version_before() {
 }
 
 #[test]
+fn a_name_gives_back_what_it_was_made_of() {
+    for (sub_account, credential, operation) in [
+        (&[][..], None, None),
+        (&["acct_1", ""][..], Some("web"), Some("POST /v1/orders")),
+        (&[][..], Some(""), None),
+    ] {
+        let name = name("acme", sub_account, credential, operation, "k-1");
+        let (scope, key) = name.parts().expect("a name of ours");
+        assert_eq!((scope.tenant.as_str(), key.as_str()), ("acme", "k-1"));
+        assert_eq!(scope.sub_account, sub_account);
+        assert_eq!(
+            (scope.credential.as_deref(), scope.operation.as_deref()),
+            (credential, operation)
+        );
+        for end in 0..name.as_bytes().len() {
+            let cut = RecordName::from_bytes(name.as_bytes()[..end].to_vec());
+            assert_eq!(cut.parts(), None, "cut at {end}");
+        }
+        let longer = [name.as_bytes(), b"x"].concat();
+        assert_eq!(RecordName::from_bytes(longer).parts(), None);
+    }
+    let huge = [&[1][..], &[255; 40]].concat();
+    assert_eq!(RecordName::from_bytes(huge).parts(), None);
+}
+
+#[test]
 fn a_name_is_not_shown_in_clear() {
     let shown = format!("{:?}", name("acme", &[], None, None, "secret"));
     assert!(!shown.contains("secret") && !shown.contains("acme"), "{shown}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::RecordsError;
-use super::keys::NAME_BYTES_MAX;
+use super::keys::{Index, NAME_BYTES_MAX};
 use super::recent::Change;
 use super::shard::Shard;
 
@@ -41,15 +41,17 @@ impl WriteBatch {
         self.changes.push(Change::Record(checked(name), None));
     }
 
-    /// Adds `name` to the due index, at `time_ms`.
-    pub(crate) fn put_due(&mut self, time_ms: u64, name: &[u8]) {
-        self.changes.push(Change::Due(time_ms, checked(name), true));
-        self.due_ms = Some(self.due_ms.map_or(time_ms, |earliest| earliest.min(time_ms)));
+    /// Adds `name` to an index, at `time_ms`.
+    pub(crate) fn put_index(&mut self, index: Index, time_ms: u64, name: &[u8]) {
+        self.changes.push(Change::Entry(index, time_ms, checked(name), true));
+        if index == Index::Due {
+            self.due_ms = Some(self.due_ms.map_or(time_ms, |earliest| earliest.min(time_ms)));
+        }
     }
 
-    /// Removes `name` from the due index, where it is at `time_ms`.
-    pub(crate) fn remove_due(&mut self, time_ms: u64, name: &[u8]) {
-        self.changes.push(Change::Due(time_ms, checked(name), false));
+    /// Removes `name` from an index, where it is at `time_ms`.
+    pub(crate) fn remove_index(&mut self, index: Index, time_ms: u64, name: &[u8]) {
+        self.changes.push(Change::Entry(index, time_ms, checked(name), false));
     }
 
     /// Sets the owner's bytes.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::keys::{self, NAME_BYTES_MAX};
+use super::keys::{self, Index, NAME_BYTES_MAX};
 use super::shard::Shard;
 use super::{Chunk, Head, RecordsError};
 use crate::codec::CodecError;
@@ -36,7 +36,7 @@ impl Installer {
         Self { shard, generation, last: None, whole: false }
     }
 
-    /// Adds the records of the next chunk. `due_of` says when a record is due, if ever.
+    /// Adds the records of the next chunk. `indexed` says where a record stands in the indexes.
     ///
     /// # Errors
     /// `Chunk` when the chunk does not follow the one before, or holds what is no record; it is
@@ -44,7 +44,7 @@ impl Installer {
     pub(crate) fn add(
         &mut self,
         chunk: &Chunk,
-        due_of: impl Fn(&[u8]) -> Result<Option<u64>, CodecError>,
+        indexed: impl Fn(&[u8]) -> Result<Vec<(Index, u64)>, CodecError>,
     ) -> Result<(), RecordsError> {
         if self.whole {
             return Err(RecordsError::Chunk("it follows the last one".to_owned()));
@@ -57,9 +57,11 @@ impl Installer {
                 return Err(RecordsError::Chunk("its names are out of order".to_owned()));
             }
             last = Some(name);
-            let due = due_of(record).map_err(|error| RecordsError::Chunk(error.to_string()))?;
-            if let Some(time_ms) = due {
-                changes.insert(keyspace, keys::due(id, self.generation, time_ms, name), []);
+            let entries =
+                indexed(record).map_err(|error| RecordsError::Chunk(error.to_string()))?;
+            for (index, time_ms) in entries {
+                let key = keys::index(index, id, self.generation, time_ms, name);
+                changes.insert(keyspace, key, []);
             }
             changes.insert(keyspace, keys::record(id, self.generation, name), &record[..]);
         }

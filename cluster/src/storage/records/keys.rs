@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | `h`, shard (2) | the shard's [`Head`](super::Head) |
 //! | `r`, shard (2), generation (4), name | a record, as its owner encodes it |
-//! | `d`, shard (2), generation (4), due time in ms (8), name | nothing |
+//! | `d`, shard (2), generation (4), time in ms (8), name | nothing: the index of what is due |
+//! | `u`, shard (2), generation (4), time in ms (8), name | nothing: the index of what is unsettled |
 //!
 //! A *generation* of a shard's data is all that was written between two installed snapshots. The
 //! head says which is in force; keys of all others are waste, and swept.
@@ -14,25 +15,38 @@ use std::ops::Range;
 use crate::placement::ShardId;
 
 /// The longest name: a key of fjall has at most 65,535 bytes.
-pub(super) const NAME_BYTES_MAX: usize = u16::MAX as usize - DUE_NAME;
+pub(super) const NAME_BYTES_MAX: usize = u16::MAX as usize - INDEX_NAME;
 
 /// Where a record key's name begins.
 const RECORD_NAME: usize = 1 + 2 + 4;
-/// Where a due key's name begins.
-const DUE_NAME: usize = RECORD_NAME + 8;
+/// Where an index key's name begins.
+const INDEX_NAME: usize = RECORD_NAME + 8;
 
 /// What a key with a generation is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Record,
+    Index(Index),
+}
+
+/// An index of records by a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Index {
+    /// When the leader should look after the record.
     Due,
+    /// Since when an operator should.
+    Unsettled,
 }
 
 impl Kind {
+    pub(super) const ALL: [Self; 3] =
+        [Self::Index(Index::Due), Self::Index(Index::Unsettled), Self::Record];
+
     const fn tag(self) -> u8 {
         match self {
             Self::Record => b'r',
-            Self::Due => b'd',
+            Self::Index(Index::Due) => b'd',
+            Self::Index(Index::Unsettled) => b'u',
         }
     }
 
@@ -97,25 +111,31 @@ pub(super) fn record_name(key: &[u8]) -> &[u8] {
     key.get(RECORD_NAME..).unwrap_or_default()
 }
 
-/// The key that says when a record is due.
+/// The key of a record in an index.
 ///
 /// # Panics
 /// As [`record`].
-pub(super) fn due(shard: ShardId, generation: u32, time_ms: u64, name: &[u8]) -> Vec<u8> {
+pub(super) fn index(
+    index: Index,
+    shard: ShardId,
+    generation: u32,
+    time_ms: u64,
+    name: &[u8],
+) -> Vec<u8> {
     assert!(name.len() <= NAME_BYTES_MAX, "a name has at most {NAME_BYTES_MAX} bytes");
-    let mut key = Kind::Due.start(shard, generation, 8 + name.len());
+    let mut key = Kind::Index(index).start(shard, generation, 8 + name.len());
     key.extend_from_slice(&time_ms.to_be_bytes());
     key.extend_from_slice(name);
     key
 }
 
-/// The time and the name in a due key; `None` when it is none.
-pub(super) fn due_parts(key: &[u8]) -> Option<(u64, &[u8])> {
+/// The time and the name in an index key; `None` when it is none.
+pub(super) fn index_parts(key: &[u8]) -> Option<(u64, &[u8])> {
     let (time, name) = key.get(RECORD_NAME..)?.split_first_chunk()?;
     Some((u64::from_be_bytes(*time), name))
 }
 
-/// The shard and the generation of a record's or a due key; `None` when it is none.
+/// The shard and the generation of a record's or an index key; `None` when it is none.
 pub(super) fn place(key: &[u8]) -> Option<(ShardId, u32)> {
     let (shard, rest) = key.get(1..)?.split_first_chunk()?;
     let generation = rest.first_chunk()?;
@@ -134,14 +154,14 @@ mod tests {
             (place(&key), record_name(&key)),
             (Some((ShardId(0x0102), 0x03040506)), &b"name"[..])
         );
-        let key = due(ShardId(1), 2, 0x0708, b"");
+        let key = index(Index::Due, ShardId(1), 2, 0x0708, b"");
         assert_eq!(key, b"d\0\x01\0\0\0\x02\0\0\0\0\0\0\x07\x08");
         assert_eq!(
-            (place(&key), due_parts(&key)),
+            (place(&key), index_parts(&key)),
             (Some((ShardId(1), 2)), Some((0x0708, &b""[..])))
         );
         assert_eq!(head_shard(&head(ShardId(259))), Some(ShardId(259)));
-        assert_eq!((due_parts(b"d"), place(b"r"), head_shard(b"h")), (None, None, None));
+        assert_eq!((index_parts(b"d"), place(b"r"), head_shard(b"h")), (None, None, None));
     }
 
     #[test]
@@ -156,7 +176,7 @@ mod tests {
             if let Some(after) = generation.checked_add(1) {
                 assert!(!range.contains(&record(ShardId(shard), after, b"")));
             }
-            assert!(!range.contains(&due(ShardId(shard), generation, 0, b"")));
+            assert!(!range.contains(&index(Index::Due, ShardId(shard), generation, 0, b"")));
             assert!(Kind::Record.all().contains(&range.start));
         }
     }

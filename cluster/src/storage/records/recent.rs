@@ -12,7 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fjall::{Keyspace, OwnedWriteBatch};
 
-use super::{Head, keys};
+use super::Head;
+use super::keys::{self, Index};
 use crate::placement::ShardId;
 
 /// What a change takes in memory beside its names and values, roughly.
@@ -32,8 +33,8 @@ pub(super) struct Recent {
 pub(super) struct Changes {
     /// Records by name; `None` where one is removed.
     records: HashMap<Bytes, Option<Bytes>>,
-    /// Entries of the due index; `false` where one is removed.
-    due: BTreeMap<(u64, Bytes), bool>,
+    /// Entries of the indexes; `false` where one is removed.
+    entries: BTreeMap<(Index, u64, Bytes), bool>,
     /// The owner's bytes.
     meta: Option<Bytes>,
     bytes: usize,
@@ -42,7 +43,7 @@ pub(super) struct Changes {
 /// One change.
 pub(super) enum Change {
     Record(Bytes, Option<Bytes>),
-    Due(u64, Bytes, bool),
+    Entry(Index, u64, Bytes, bool),
     Meta(Bytes),
 }
 
@@ -74,22 +75,33 @@ impl Recent {
         self.newest_first().find_map(|changes| changes.meta.clone())
     }
 
-    /// The changes of the due index up to `until_ms`.
-    pub(super) fn due(&self, until_ms: u64) -> BTreeMap<(u64, Bytes), bool> {
-        let mut due = BTreeMap::new();
+    /// The changes of an index from `from` on, with times of at most `until_ms`.
+    pub(super) fn entries(
+        &self,
+        index: Index,
+        from: (u64, &[u8]),
+        until_ms: u64,
+    ) -> BTreeMap<(u64, Bytes), bool> {
+        let start = (index, from.0, Bytes::copy_from_slice(from.1));
+        let within = |(of, time_ms, _): &(Index, u64, Bytes)| *of == index && *time_ms <= until_ms;
+        let mut found = BTreeMap::new();
         let oldest_first = self.flushing.as_deref().into_iter().chain([&self.filling]);
         for changes in oldest_first {
-            let until = changes.due.iter().take_while(|((time_ms, _), _)| *time_ms <= until_ms);
-            due.extend(until.map(|(entry, there)| (entry.clone(), *there)));
+            let entries = changes.entries.range(&start..).take_while(|(entry, _)| within(entry));
+            found.extend(
+                entries.map(|((_, time_ms, name), there)| ((*time_ms, name.clone()), *there)),
+            );
         }
-        due
+        found
     }
 
     /// A time before which no entry of the due index is added here; the earliest, or earlier.
     pub(super) fn earliest_due(&self) -> Option<u64> {
         let added = self.newest_first().filter_map(|changes| {
-            let mut due = changes.due.iter();
-            due.find_map(|((time_ms, _), there)| there.then_some(*time_ms))
+            let mut entries = changes.entries.iter();
+            entries.find_map(|((index, time_ms, _), there)| {
+                (*index == Index::Due && *there).then_some(*time_ms)
+            })
         });
         added.min()
     }
@@ -121,7 +133,7 @@ impl Recent {
 
 impl Changes {
     fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.due.is_empty() && self.meta.is_none()
+        self.records.is_empty() && self.entries.is_empty() && self.meta.is_none()
     }
 
     fn add(&mut self, change: Change) {
@@ -135,9 +147,9 @@ impl Changes {
                     None => self.bytes += name_bytes,
                 }
             }
-            Change::Due(time_ms, name, there) => {
+            Change::Entry(index, time_ms, name, there) => {
                 let bytes = name.len() + CHANGE_OVERHEAD;
-                if self.due.insert((time_ms, name), there).is_none() {
+                if self.entries.insert((index, time_ms, name), there).is_none() {
                     self.bytes += bytes;
                 }
             }
@@ -145,8 +157,8 @@ impl Changes {
         }
     }
 
-    /// Appends the changes to a batch of the engine, in the order of their keys, which is the
-    /// cheapest for it.
+    /// Appends the changes to a batch of the engine. Most are in the order of their keys, which is
+    /// the cheapest for it.
     pub(super) fn write(
         &self,
         batch: &mut OwnedWriteBatch,
@@ -154,10 +166,8 @@ impl Changes {
         shard: ShardId,
         generation: u32,
     ) {
-        let mut records: Vec<_> = self.records.iter().collect();
-        records.sort_unstable_by_key(|(name, _)| *name);
-        for ((time_ms, name), there) in &self.due {
-            let key = keys::due(shard, generation, *time_ms, name);
+        for ((index, time_ms, name), there) in &self.entries {
+            let key = keys::index(*index, shard, generation, *time_ms, name);
             match there {
                 true => batch.insert(keyspace, key, []),
                 false => batch.remove(keyspace, key),
@@ -167,6 +177,8 @@ impl Changes {
             let head = Head { generation, meta: meta.clone() };
             batch.insert(keyspace, keys::head(shard), head.encode());
         }
+        let mut records: Vec<_> = self.records.iter().collect();
+        records.sort_unstable_by_key(|(name, _)| *name);
         for (name, record) in records {
             let key = keys::record(shard, generation, name);
             match record {

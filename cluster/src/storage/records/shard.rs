@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::due::DueFloor;
 use super::flusher::Bell;
-use super::keys::{self, Kind};
+use super::keys::{self, Index, Kind};
 use super::recent::{Change, Recent};
 use super::view::RecordsView;
 use super::{Head, Installer, RecordsError, Store, WriteBatch};
@@ -57,6 +57,16 @@ pub(super) struct Generations {
     pub(super) installing: Option<u32>,
     /// To be swept.
     pub(super) garbage: VecDeque<u32>,
+}
+
+/// Entries of an index.
+struct Entries {
+    /// Time and name, earliest first.
+    entries: Vec<(u64, Vec<u8>)>,
+    /// The earliest time that the engine has, found or not.
+    earliest_stored: Option<u64>,
+    /// The earliest due time that was added in memory, or an earlier one.
+    earliest_recent: Option<u64>,
 }
 
 /// How far the sweep of a generation has got.
@@ -110,40 +120,23 @@ impl ShardRecords {
     ) -> Result<Vec<(u64, Vec<u8>)>, RecordsError> {
         let shard = &self.shard;
         shard.due.search(|from_ms| {
-            let generation = shard.current();
-            // Looked at first: what a flush hands on in between is then found twice, not missed.
-            let (recent, earliest_recent) = {
-                let recent = shard.recent();
-                (recent.due(until_ms), recent.earliest_due())
-            };
-            let mut found: Vec<_> = recent
-                .iter()
-                .filter(|(_, there)| **there)
-                .map(|((time_ms, name), _)| (*time_ms, name.to_vec()))
-                .take(limit)
-                .collect();
-            let start = keys::due(shard.id, generation, from_ms, &[]);
-            let end = Kind::Due.range(shard.id, generation).end;
-            let (mut stored, mut earliest_stored) = (0, None);
-            for entry in shard.store.keyspace.range(start..end) {
-                let key = entry.key()?;
-                let Some((time_ms, name)) = keys::due_parts(&key) else { continue };
-                let entry = (time_ms, Bytes::copy_from_slice(name));
-                if recent.contains_key(&entry) {
-                    continue;
-                }
-                earliest_stored = earliest_stored.or(Some(time_ms));
-                if time_ms > until_ms || stored == limit {
-                    break;
-                }
-                stored += 1;
-                found.push((time_ms, entry.1.to_vec()));
-            }
-            found.sort_unstable();
-            found.truncate(limit);
-            let earliest = [earliest_recent, earliest_stored].into_iter().flatten().min();
-            Ok((found, earliest.unwrap_or(until_ms.max(from_ms))))
+            let found = shard.entries(Index::Due, (from_ms, &[]), until_ms, limit)?;
+            let earliest = found.earliest_stored.into_iter().chain(found.earliest_recent).min();
+            Ok((found.entries, earliest.unwrap_or(until_ms.max(from_ms))))
         })
+    }
+
+    /// At most `limit` entries of the index of unsettled records behind `after`, oldest first: time
+    /// and name.
+    pub(crate) fn unsettled(
+        &self,
+        after: Option<(u64, &[u8])>,
+        limit: usize,
+    ) -> Result<Vec<(u64, Vec<u8>)>, RecordsError> {
+        // The first name behind a name is the same with a zero byte more.
+        let next = after.map(|(time_ms, name)| (time_ms, [name, &[0]].concat()));
+        let from = next.as_ref().map_or((0, &[][..]), |(time_ms, name)| (*time_ms, name));
+        Ok(self.shard.entries(Index::Unsettled, from, u64::MAX, limit)?.entries)
     }
 
     /// Waits while too much is in memory.
@@ -253,6 +246,45 @@ impl Shard {
         self.recent().fail();
     }
 
+    /// At most `limit` entries of an index from `from` on with times of at most `until_ms`.
+    fn entries(
+        &self,
+        index: Index,
+        from: (u64, &[u8]),
+        until_ms: u64,
+        limit: usize,
+    ) -> Result<Entries, RecordsError> {
+        let generation = self.current();
+        // Looked at first: what a flush hands on in between is then found twice, not missed.
+        let (recent, earliest_recent) = {
+            let recent = self.recent();
+            (recent.entries(index, from, until_ms), recent.earliest_due())
+        };
+        let added = recent.iter().filter(|(_, there)| **there).take(limit);
+        let mut entries: Vec<_> =
+            added.map(|((time_ms, name), _)| (*time_ms, name.to_vec())).collect();
+        let start = keys::index(index, self.id, generation, from.0, from.1);
+        let end = Kind::Index(index).range(self.id, generation).end;
+        let (mut stored, mut earliest_stored) = (0, None);
+        for entry in self.store.keyspace.range(start..end) {
+            let key = entry.key()?;
+            let Some((time_ms, name)) = keys::index_parts(&key) else { continue };
+            let entry = (time_ms, Bytes::copy_from_slice(name));
+            if recent.contains_key(&entry) {
+                continue;
+            }
+            earliest_stored = earliest_stored.or(Some(time_ms));
+            if time_ms > until_ms || stored == limit {
+                break;
+            }
+            stored += 1;
+            entries.push((time_ms, entry.1.to_vec()));
+        }
+        entries.sort_unstable();
+        entries.truncate(limit);
+        Ok(Entries { entries, earliest_stored, earliest_recent })
+    }
+
     /// Whether a flush is due before its time.
     pub(super) fn is_large(&self) -> bool {
         self.recent().bytes() > RECENT_LARGE
@@ -306,7 +338,7 @@ impl Shard {
         };
         let Sweep { kind, next, .. } = match sweep.take() {
             Some(sweep) if sweep.generation == generation => sweep,
-            _ => Sweep::begin(self.id, generation, Kind::Due),
+            _ => Sweep::begin(self.id, generation, Kind::ALL[0]),
         };
         let end = kind.range(self.id, generation).end;
         let range = (Bound::Included(next), Bound::Excluded(end));
@@ -320,10 +352,11 @@ impl Shard {
         let whole = batch.len() < keys_max;
         batch.commit()?;
         self.store.slow_down();
-        *sweep = match (whole, kind, last) {
+        let following = Kind::ALL.into_iter().skip_while(|of| *of != kind).nth(1);
+        *sweep = match (whole, following, last) {
             (false, _, Some(next)) => Some(Sweep { generation, kind, next }),
-            (_, Kind::Due, _) => Some(Sweep::begin(self.id, generation, Kind::Record)),
-            (_, Kind::Record, _) => {
+            (_, Some(kind), _) => Some(Sweep::begin(self.id, generation, kind)),
+            (_, None, _) => {
                 let mut generations = self.generations();
                 generations.garbage.pop_front();
                 return Ok(!generations.garbage.is_empty());

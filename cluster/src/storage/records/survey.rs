@@ -30,7 +30,7 @@ pub(super) fn shards(
             found.entry(shard).or_default().current = Head::decode(&bytes)?.generation;
         }
     }
-    for kind in [Kind::Record, Kind::Due] {
+    for kind in Kind::ALL {
         generations(store, kind, &mut found)?;
     }
     let shards = found.into_iter().map(|(id, found)| {

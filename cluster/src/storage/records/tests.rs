@@ -63,6 +63,12 @@ fn due(shard: &ShardRecords, until_ms: u64, limit: usize) -> Vec<(u64, String)> 
     due.into_iter().map(|(time, name)| (time, String::from_utf8(name).unwrap())).collect()
 }
 
+fn unsettled(shard: &ShardRecords, after: Option<(u64, &str)>, limit: usize) -> Vec<(u64, String)> {
+    let after = after.map(|(time, name)| (time, name.as_bytes()));
+    let found = shard.unsettled(after, limit).unwrap();
+    found.into_iter().map(|(time, name)| (time, String::from_utf8(name).unwrap())).collect()
+}
+
 fn commit(shard: &ShardRecords, change: impl FnOnce(&mut WriteBatch)) {
     let mut batch = shard.batch();
     change(&mut batch);
@@ -75,7 +81,7 @@ fn a_batch_is_seen_from_its_commit_on_and_after_a_restart() {
     let shard = fixture.shard();
     let mut batch = shard.batch();
     batch.put(b"a", b"record".to_vec());
-    batch.put_due(7, b"a");
+    batch.put_index(Index::Due, 7, b"a");
     batch.set_meta(b"at 1".to_vec());
     assert_eq!((get(&shard, "a"), shard.meta().unwrap()), (None, None));
     batch.commit().unwrap();
@@ -88,7 +94,7 @@ fn a_batch_is_seen_from_its_commit_on_and_after_a_restart() {
     assert_eq!(due(&shard, 7, 10), [(7, "a".to_owned())]);
     commit(&shard, |batch| {
         batch.remove(b"a");
-        batch.remove_due(7, b"a");
+        batch.remove_index(Index::Due, 7, b"a");
     });
     assert_eq!((get(&shard, "a"), due(&shard, 7, 10)), (None, vec![]));
     assert_eq!(shard.meta().unwrap().unwrap(), "at 1", "a batch without meta keeps it");
@@ -100,7 +106,7 @@ fn shards_keep_apart_what_has_the_same_name() {
     for shard in [0, 3, 255, 256, u16::MAX] {
         commit(&fixture.records.shard(ShardId(shard)), |batch| {
             batch.put(b"a", shard.to_be_bytes().to_vec());
-            batch.put_due(u64::from(shard), b"a");
+            batch.put_index(Index::Due, u64::from(shard), b"a");
             batch.set_meta(shard.to_be_bytes().to_vec());
         });
     }
@@ -125,9 +131,9 @@ fn the_last_change_of_a_key_in_a_batch_counts() {
         batch.remove(b"gone");
         batch.remove(b"back");
         batch.put(b"back", b"3".to_vec());
-        batch.put_due(5, b"kept");
-        batch.remove_due(5, b"kept");
-        batch.put_due(6, b"kept");
+        batch.put_index(Index::Due, 5, b"kept");
+        batch.remove_index(Index::Due, 5, b"kept");
+        batch.put_index(Index::Due, 6, b"kept");
     });
     drop(shard);
     for restart in 0..3 {
@@ -150,7 +156,7 @@ fn what_is_due_comes_in_order_of_time_and_within_its_limits() {
     let shard = fixture.shard();
     commit(&shard, |batch| {
         for (time, name) in [(300, "c"), (1, "a"), (256, "b"), (300, "a"), (u64::MAX, "z")] {
-            batch.put_due(time, name.as_bytes());
+            batch.put_index(Index::Due, time, name.as_bytes());
         }
     });
     let named = |entries: &[(u64, &str)]| -> Vec<_> {
@@ -160,13 +166,38 @@ fn what_is_due_comes_in_order_of_time_and_within_its_limits() {
     assert_eq!(due(&shard, 300, 0), []);
     assert_eq!(due(&shard, 300, 3), named(&[(1, "a"), (256, "b"), (300, "a")]));
     assert_eq!(due(&shard, 299, 9), named(&[(1, "a"), (256, "b")]));
-    commit(&shard, |batch| batch.remove_due(1, b"a"));
+    commit(&shard, |batch| batch.remove_index(Index::Due, 1, b"a"));
     assert_eq!(due(&shard, 300, 1), named(&[(256, "b")]));
-    commit(&shard, |batch| batch.put_due(2, b"early"));
+    commit(&shard, |batch| batch.put_index(Index::Due, 2, b"early"));
     assert_eq!(due(&shard, 300, 1), named(&[(2, "early")]), "an earlier entry was passed over");
     let all = due(&shard, u64::MAX, 10);
     assert_eq!(all.last(), named(&[(u64::MAX, "z")]).last());
     assert_eq!(all.len(), 5);
+}
+
+#[test]
+fn unsettled_records_come_oldest_first_and_a_page_begins_behind_the_last() {
+    let fixture = Fixture::new();
+    let shard = fixture.shard();
+    commit(&shard, |batch| {
+        for (time, name) in [(7, "b"), (7, "a"), (3, "z"), (9, "stored")] {
+            batch.put_index(Index::Unsettled, time, name.as_bytes());
+        }
+        batch.put_index(Index::Due, 5, b"due");
+    });
+    shard.flush().unwrap();
+    commit(&shard, |batch| {
+        batch.put_index(Index::Unsettled, 7, b"aa");
+        batch.remove_index(Index::Unsettled, 9, b"stored");
+        batch.remove_index(Index::Due, 5, b"due");
+    });
+    let named = |entries: &[(u64, &str)]| -> Vec<_> {
+        entries.iter().map(|(time, name)| (*time, (*name).to_owned())).collect()
+    };
+    assert_eq!(unsettled(&shard, None, 3), named(&[(3, "z"), (7, "a"), (7, "aa")]));
+    assert_eq!(unsettled(&shard, Some((7, "a")), 9), named(&[(7, "aa"), (7, "b")]));
+    assert_eq!(unsettled(&shard, Some((7, "b")), 9), []);
+    assert_eq!(due(&shard, u64::MAX, 9), []);
 }
 
 #[test]
@@ -225,11 +256,11 @@ impl Model {
                 self.records.remove(&name);
             }
             3 => {
-                batch.put_due(time, name.as_bytes());
+                batch.put_index(Index::Due, time, name.as_bytes());
                 self.due.insert((time, name));
             }
             _ => {
-                batch.remove_due(time, name.as_bytes());
+                batch.remove_index(Index::Due, time, name.as_bytes());
                 self.due.remove(&(time, name));
             }
         }

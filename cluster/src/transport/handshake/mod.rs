@@ -35,7 +35,7 @@ use tokio::time::timeout;
 use self::message::{Hello, Opening, Versions};
 use self::seal::{ClusterKey, Role};
 use self::talk::Talk;
-use super::{PeerHello, Refusal, Service};
+use super::{Cause, PeerHello, Refusal, Service};
 use crate::clock::{ClockGuard, Round};
 use crate::config::{NodeConfig, NodeId};
 
@@ -79,6 +79,19 @@ pub(super) enum ShakeError {
     Refused(Refusal),
 }
 
+/// Why this process does not talk to another one that holds the secret.
+#[derive(Debug)]
+struct Unfit {
+    cause: Cause,
+    reason: String,
+}
+
+impl From<String> for Unfit {
+    fn from(reason: String) -> Self {
+        Self { cause: Cause::Other, reason }
+    }
+}
+
 impl Identity {
     /// Of the node with this configuration and data directory.
     pub(super) fn new(config: &NodeConfig, instance: [u8; 16]) -> Self {
@@ -116,7 +129,7 @@ impl Identity {
             let hello = talk.hear_hello().await.map_err(spurned)?;
             let round = Round { asked, wall: hello.wall, heard: guard.boot() };
             let met = self.meet(theirs, Some(to), &hello);
-            let ours = met.and_then(|peer| service.admit(&peer).map(|()| peer));
+            let ours = met.and_then(|peer| admitted(peer, service));
             talk.say_verdict(&ours).await?;
             let peer = talk.settle(theirs.from, ours).await?;
             guard.sample(peer.node, round);
@@ -147,7 +160,7 @@ impl Identity {
             let round = Round { asked, wall: hello.wall, heard: guard.boot() };
             talk.say_sealed(&self.hello(guard).encode()).await?;
             let met = self.meet(theirs, None, &hello);
-            let ours = met.and_then(|peer| service.admit(&peer).map(|()| peer));
+            let ours = met.and_then(|peer| admitted(peer, service));
             talk.say_verdict(&ours).await?;
             let peer = talk.settle(theirs.from, ours).await?;
             guard.sample(peer.node, round);
@@ -172,7 +185,22 @@ impl Identity {
         opening: Opening,
         dialed: Option<NodeId>,
         hello: &Hello,
-    ) -> Result<PeerHello, String> {
+    ) -> Result<PeerHello, Unfit> {
+        self.is_expected(opening, dialed)?;
+        self.speaks_with(opening.from, hello)?;
+        let (us, peer) = (self.id, opening.from);
+        if hello.naming != self.naming {
+            let reason = format!(
+                "the policies of node {us} and node {peer} name records differently; give all \
+                 nodes the same policy file"
+            );
+            return Err(Unfit { cause: Cause::Naming, reason });
+        }
+        Ok(PeerHello { node: peer, instance: hello.instance })
+    }
+
+    /// Whether the peer is a member of the cluster, and the one that was meant.
+    fn is_expected(&self, opening: Opening, dialed: Option<NodeId>) -> Result<(), String> {
         let (us, peer) = (self.id, opening.from);
         if peer == us {
             return Err(format!("two processes are node {us}; give each its own [node] id"));
@@ -196,6 +224,12 @@ impl Identity {
                  [node] id"
             ));
         }
+        Ok(())
+    }
+
+    /// Whether the peer speaks what this node speaks, about the same shards.
+    fn speaks_with(&self, peer: NodeId, hello: &Hello) -> Result<(), String> {
+        let us = self.id;
         if !self.versions.overlap(hello.versions) {
             return Err(format!(
                 "node {us} speaks wire versions {} and node {peer} {}; upgrade one release at a \
@@ -210,14 +244,14 @@ impl Identity {
                 self.shards, hello.shards
             ));
         }
-        if hello.naming != self.naming {
-            return Err(format!(
-                "the policies of node {us} and node {peer} name records differently; give all \
-                 nodes the same policy file"
-            ));
-        }
-        Ok(PeerHello { node: peer, instance: hello.instance })
+        Ok(())
     }
+}
+
+/// Whether the service takes the peer.
+fn admitted(peer: PeerHello, service: &dyn Service) -> Result<PeerHello, Unfit> {
+    service.admit(&peer)?;
+    Ok(peer)
 }
 
 fn spurned(error: ShakeError) -> ShakeError {

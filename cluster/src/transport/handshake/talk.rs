@@ -4,11 +4,11 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::ShakeError;
 use super::message::{Hello, Opening, Verdict};
 use super::seal::{ClusterKey, Role, Transcript};
+use super::{ShakeError, Unfit};
 use crate::config::NodeId;
-use crate::transport::{PeerHello, Refusal};
+use crate::transport::{Cause, PeerHello, Refusal};
 
 /// The longest message before the connection is trusted: a verdict with its reason.
 pub(super) const MESSAGE_BYTES_MAX: usize = 1024;
@@ -39,9 +39,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Talk<'a, S> {
     /// Verdicts cross on the way, so neither is part of what the other one seals.
     pub(super) async fn say_verdict(
         &mut self,
-        ours: &Result<PeerHello, String>,
+        ours: &Result<PeerHello, Unfit>,
     ) -> Result<(), ShakeError> {
-        let message = Verdict::of(ours.as_ref().err()).encode();
+        let message = Verdict::of(ours.as_ref().err().map(|unfit| &unfit.reason)).encode();
         let seal = self.transcript.seal(self.role, &message);
         self.write(&[&message[..], &seal].concat()).await
     }
@@ -64,15 +64,19 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Talk<'a, S> {
     pub(super) async fn settle(
         &mut self,
         from: NodeId,
-        ours: Result<PeerHello, String>,
+        ours: Result<PeerHello, Unfit>,
     ) -> Result<PeerHello, ShakeError> {
         let heard = self.hear_sealed().await;
-        let peer = ours
-            .map_err(|reason| ShakeError::Refused(Refusal { peer: from, by_us: true, reason }))?;
+        let peer = ours.map_err(|Unfit { cause, reason }| {
+            ShakeError::Refused(Refusal { peer: from, by_us: true, cause, reason })
+        })?;
         let theirs = Verdict::decode(&heard?).ok_or(ShakeError::Stranger("no verdict"))?;
         match theirs.refusal() {
             None => Ok(peer),
-            Some(reason) => Err(ShakeError::Refused(Refusal { peer: from, by_us: false, reason })),
+            Some(reason) => {
+                let cause = Cause::Other;
+                Err(ShakeError::Refused(Refusal { peer: from, by_us: false, cause, reason }))
+            }
         }
     }
 

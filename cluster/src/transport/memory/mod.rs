@@ -202,6 +202,10 @@ impl Transport for MemoryTransport {
         let ours = state.connections.keys().filter(|(dialer, _)| *dialer == self.own);
         ours.map(|(_, dialed)| *dialed).collect()
     }
+
+    fn naming_refusals(&self) -> usize {
+        0
+    }
 }
 
 #[cfg(test)]

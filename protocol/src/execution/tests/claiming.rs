@@ -108,6 +108,30 @@ fn superseded_copies_are_bounded_and_never_end_the_attempt() {
 }
 
 #[test]
+fn a_cause_that_lasts_is_not_waited_for() {
+    let mut life = Life::begin();
+    life.claims();
+    life.at(BEGUN + 10).fail(Failure::Lasting);
+    life.ends_with(Answer::ShardUnavailable);
+}
+
+#[test]
+fn a_cause_that_lasts_says_nothing_about_an_older_copy() {
+    let mut life = Life::begin();
+    life.claims();
+    life.fail(Failure::Indefinite);
+    life.sleep();
+    life.claims();
+    life.fail(Failure::Lasting);
+    // The first copy may still be granted: the client need not wait for that, the execution must.
+    life.answers(Answer::ShardUnavailable);
+    life.sleep();
+    life.reads();
+    life.found(Some(generation(5, 5, State::InFlight { lease_until: leader_time(BEGUN) })));
+    life.releases();
+}
+
+#[test]
 fn the_lease_counts_from_the_first_copy() {
     for (late, may_send) in [(false, true), (true, false)] {
         let mut life = Life::begin();

@@ -33,7 +33,7 @@ fn measure(batch: usize) {
         for name in (first..first + batch).map(name) {
             assert!(shard.get(&name).unwrap().is_none());
             changes.put(&name, record.to_vec());
-            changes.put_due(30_000 + first as u64, &name);
+            changes.put_index(Index::Due, 30_000 + first as u64, &name);
         }
         changes.set_meta(meta.to_vec());
         changes.commit().unwrap();
@@ -47,8 +47,8 @@ fn measure(batch: usize) {
         for name in (first..first + batch).map(name) {
             assert!(shard.get(&name).unwrap().is_some());
             changes.put(&name, response.to_vec());
-            changes.remove_due(30_000 + first as u64, &name);
-            changes.put_due(86_400_000 + first as u64, &name);
+            changes.remove_index(Index::Due, 30_000 + first as u64, &name);
+            changes.put_index(Index::Due, 86_400_000 + first as u64, &name);
         }
         changes.set_meta(meta.to_vec());
         changes.commit().unwrap();

@@ -13,7 +13,7 @@ fn write(shard: &ShardRecords, number: u64, bytes: usize) {
     commit(shard, |batch| {
         batch.put(format!("own-{number}").as_bytes(), vec![0xAB; bytes]);
         batch.put(b"counter", number.to_be_bytes().to_vec());
-        batch.put_due(number, b"x");
+        batch.put_index(Index::Due, number, b"x");
         batch.set_meta(number.to_be_bytes().to_vec());
     });
     shard.flush().unwrap();

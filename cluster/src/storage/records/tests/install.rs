@@ -7,15 +7,16 @@ use bytes::Bytes;
 use super::images::{self, Tear};
 use super::*;
 
-/// Due times of the records in these tests: the number that the record is.
-fn due_of(record: &[u8]) -> Result<Option<u64>, CodecError> {
-    match record {
-        b"never" => Ok(None),
-        _ => {
-            let text = std::str::from_utf8(record).map_err(|_| CodecError::Invalid("record"))?;
-            text.trim_end().parse().map(Some).map_err(|_| CodecError::Invalid("record"))
-        }
+/// Due times of the records in these tests: the number that the record is. An even one is unsettled
+/// since then, too.
+fn indexed(record: &[u8]) -> Result<Vec<(Index, u64)>, CodecError> {
+    if record == b"never" {
+        return Ok(vec![]);
     }
+    let text = std::str::from_utf8(record).map_err(|_| CodecError::Invalid("record"))?;
+    let time = text.trim_end().parse().map_err(|_| CodecError::Invalid("record"))?;
+    let unsettled = (time % 2 == 0).then_some((Index::Unsettled, time));
+    Ok([(Index::Due, time)].into_iter().chain(unsettled).collect())
 }
 
 /// Gives the shard `count` records, each due at its number times `factor`.
@@ -25,7 +26,9 @@ fn fill(shard: &ShardRecords, count: u64, factor: u64, meta: &str) {
             for number in first..count.min(first + 10) {
                 let (name, time) = (format!("n-{number:04}"), number * factor);
                 batch.put(name.as_bytes(), time.to_string().as_bytes().to_vec());
-                batch.put_due(time, name.as_bytes());
+                for (index, time) in indexed(time.to_string().as_bytes()).unwrap() {
+                    batch.put_index(index, time, name.as_bytes());
+                }
             }
             batch.set_meta(meta.as_bytes().to_vec());
         });
@@ -43,7 +46,10 @@ fn assert_filled(shard: &ShardRecords, count: u64, factor: u64, meta: &str) {
     });
     assert_eq!(found.collect::<Vec<_>>(), expected);
     let by_time = expected.into_iter().map(|(name, time)| (time, name)).collect::<BTreeSet<_>>();
-    assert_eq!(due(shard, u64::MAX, usize::MAX), by_time.into_iter().collect::<Vec<_>>());
+    let by_time: Vec<_> = by_time.into_iter().collect();
+    assert_eq!(due(shard, u64::MAX, usize::MAX), by_time);
+    let even = by_time.into_iter().filter(|(time, _)| time % 2 == 0);
+    assert_eq!(unsettled(shard, None, usize::MAX), even.collect::<Vec<_>>());
 }
 
 fn chunks(view: &RecordsView, bytes_max: usize) -> Vec<Chunk> {
@@ -67,7 +73,7 @@ fn receive(view: &RecordsView, shard: &ShardRecords, bytes_max: usize) -> Instal
     for chunk in chunks(view, bytes_max) {
         let mut bytes = Vec::new();
         chunk.encode_into(&mut bytes);
-        installer.add(&Chunk::decode(&bytes).unwrap(), due_of).unwrap();
+        installer.add(&Chunk::decode(&bytes).unwrap(), indexed).unwrap();
     }
     installer
 }
@@ -80,12 +86,12 @@ fn source(count: u64, factor: u64) -> (Fixture, RecordsView) {
     (fixture, view)
 }
 
-/// Keys of records and index entries in the whole store, garbage included.
+/// Keys of records and of the due index in the whole store, garbage included.
 fn stored_keys(records: &Records) -> usize {
     let shards: Vec<_> = records.shards.lock().unwrap().values().cloned().collect();
     shards.iter().for_each(|shard| shard.flush().unwrap());
     let range = |kind: keys::Kind| records.store.keyspace.range(kind.all()).count();
-    range(keys::Kind::Record) + range(keys::Kind::Due)
+    range(keys::Kind::Record) + range(keys::Kind::Index(Index::Due))
 }
 
 fn sweep(records: &Records) {
@@ -276,7 +282,7 @@ fn what_began_before_an_installation_ends_with_it() {
     stale.set_meta(b"stale".to_vec());
     let mut first = receive(&view, &shard, 64);
     let second = receive(&view, &shard, 64);
-    refused(first.add(&Chunk { entries: vec![], next: None }, due_of), "follows the last");
+    refused(first.add(&Chunk { entries: vec![], next: None }, indexed), "follows the last");
     refused(first.finish(b"first"), "replaced");
     second.finish(b"sent").unwrap();
     refused(stale.commit(), "replaced");
@@ -292,27 +298,27 @@ fn chunks_that_do_not_follow_each_other_are_refused() {
     let (_source, view) = source(30, 3);
     let chunks = chunks(&view, 64);
     let mut installer = shard.begin_install().unwrap();
-    installer.add(&chunks[0], due_of).unwrap();
-    installer.add(&chunks[1], due_of).unwrap();
-    refused(installer.add(&chunks[1], due_of), "out of order");
-    refused(installer.add(&chunks[0], due_of), "out of order");
+    installer.add(&chunks[0], indexed).unwrap();
+    installer.add(&chunks[1], indexed).unwrap();
+    refused(installer.add(&chunks[1], indexed), "out of order");
+    refused(installer.add(&chunks[0], indexed), "out of order");
     let entries = |names: &[&'static str], record: &'static str| {
         let entry = |name: &&'static str| (Bytes::from(*name), Bytes::from(record));
         Chunk { entries: names.iter().map(entry).collect(), next: None }
     };
-    refused(installer.add(&entries(&["z", "y"], "1"), due_of), "out of order");
-    refused(installer.add(&entries(&["z"], "no record"), due_of), "record is not valid");
+    refused(installer.add(&entries(&["z", "y"], "1"), indexed), "out of order");
+    refused(installer.add(&entries(&["z"], "no record"), indexed), "record is not valid");
     let long = Bytes::from(vec![b'z'; keys::NAME_BYTES_MAX + 1]);
     let long = Chunk { entries: vec![(long, Bytes::from("1"))], next: None };
-    refused(installer.add(&long, due_of), "out of order");
+    refused(installer.add(&long, indexed), "out of order");
     for chunk in &chunks[2..] {
-        installer.add(chunk, due_of).unwrap();
+        installer.add(chunk, indexed).unwrap();
     }
     installer.finish(b"sent").unwrap();
     assert_filled(&shard, 30, 3, "sent");
 
     let mut half = shard.begin_install().unwrap();
-    half.add(&chunks[0], due_of).unwrap();
+    half.add(&chunks[0], indexed).unwrap();
     refused(half.finish(b"half"), "last one is missing");
     assert_filled(&shard, 30, 3, "sent");
 }
@@ -322,7 +328,7 @@ fn a_record_that_is_never_due_has_no_index_entry() {
     let fixture = Fixture::new();
     let mut installer = fixture.shard().begin_install().unwrap();
     let entries = vec![(Bytes::from("a"), Bytes::from("never")), (Bytes::from("b"), "7".into())];
-    installer.add(&Chunk { entries, next: None }, due_of).unwrap();
+    installer.add(&Chunk { entries, next: None }, indexed).unwrap();
     installer.finish(b"").unwrap();
     assert_eq!(due(&fixture.shard(), u64::MAX, 10), [(7, "b".to_owned())]);
 }
@@ -372,6 +378,8 @@ fn a_sweep_does_a_bounded_part_at_a_time() {
     while inner.sweep(10).unwrap() {
         left.push(stored_keys(&fixture.records));
     }
-    assert_eq!(left, [50, 40, 30, 25, 15, 5]);
+    assert_eq!(left, [50, 40, 30, 25, 25, 25, 15, 5]);
+    let of_unsettled = keys::Kind::Index(Index::Unsettled).all();
+    assert_eq!(fixture.records.store.keyspace.range(of_unsettled).count(), 0);
     assert_eq!(stored_keys(&fixture.records), 0);
 }

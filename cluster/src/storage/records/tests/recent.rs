@@ -10,7 +10,7 @@ fn put(name: &'static str, record: &'static str) -> Change {
 }
 
 fn due_change(time_ms: u64, there: bool) -> Change {
-    Change::Due(time_ms, "x".into(), there)
+    Change::Entry(Index::Due, time_ms, "x".into(), there)
 }
 
 /// In the middle of a flush, what came later hides what is being handed on.
@@ -28,7 +28,11 @@ fn the_newest_change_counts() {
     assert_eq!(recent.record(b"b"), Some(None));
     assert_eq!(recent.record(b"c"), None);
     assert_eq!(recent.meta().unwrap(), "first");
-    let due: Vec<_> = recent.due(2).into_iter().map(|((time, _), there)| (time, there)).collect();
+    let due: Vec<_> = recent
+        .entries(Index::Due, (0, b""), 2)
+        .into_iter()
+        .map(|((time, _), there)| (time, there))
+        .collect();
     assert_eq!(due, [(1, false), (2, true)]);
     assert!(recent.earliest_due().unwrap() <= 2);
     recent.end_flush();
@@ -78,8 +82,8 @@ fn changes_are_seen_at_every_moment_of_a_flush() {
         for number in 1..=2000_u64 {
             commit(&shard, |batch| {
                 batch.put(b"counter", number.to_be_bytes().to_vec());
-                batch.put_due(number, b"x");
-                batch.remove_due(number - 1, b"x");
+                batch.put_index(Index::Due, number, b"x");
+                batch.remove_index(Index::Due, number - 1, b"x");
                 batch.set_meta(number.to_be_bytes().to_vec());
             });
             assert_eq!(get(&shard, "counter").unwrap(), number.to_be_bytes());
@@ -95,9 +99,9 @@ fn changes_are_seen_at_every_moment_of_a_flush() {
 fn an_entry_that_is_due_later_than_a_search_looks_is_found_by_a_later_one() {
     let fixture = Fixture::new();
     let shard = fixture.shard();
-    commit(&shard, |batch| batch.put_due(90, b"stored"));
+    commit(&shard, |batch| batch.put_index(Index::Due, 90, b"stored"));
     shard.flush().unwrap();
-    commit(&shard, |batch| batch.put_due(60, b"recent"));
+    commit(&shard, |batch| batch.put_index(Index::Due, 60, b"recent"));
     assert_eq!(due(&shard, 50, 10), []);
     assert_eq!(due(&shard, 50, 0), []);
     assert_eq!(due(&shard, 70, 10), [(60, "recent".to_owned())]);

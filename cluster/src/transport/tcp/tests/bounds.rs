@@ -3,10 +3,10 @@
 use tokio::io::AsyncReadExt;
 
 use super::*;
-use crate::transport::Reply;
 use crate::transport::frame::{self, BODY_BYTES_MAX, FrameReader};
 use crate::transport::outgoing::WAITING_BYTES_MAX;
 use crate::transport::pending::PENDING_MAX;
+use crate::transport::{Cause, Reply};
 
 #[tokio::test]
 async fn a_full_table_of_calls_refuses_bulk_first_and_then_everything() {
@@ -160,6 +160,7 @@ async fn nodes_that_name_records_differently_refuse_each_other_with_the_reason()
         let remedy = "give all nodes the same policy file";
         assert!(refusals.iter().any(|refusal| refusal.reason.contains(remedy)), "{refusals:?}");
         assert!(node.transport.connected().is_empty());
+        assert_eq!(node.transport.naming_refusals(), 1);
     }
 }
 
@@ -173,6 +174,7 @@ async fn a_refusal_is_forgotten_when_the_peer_is_admitted_after_all() {
     let expected = |peer, by_us| Refusal {
         peer,
         by_us,
+        cause: Cause::Other,
         reason: "another data directory; use the old one".to_owned(),
     };
     eventually("both know", || {

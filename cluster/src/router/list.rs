@@ -1,0 +1,92 @@
+//! Lists of records that wait for an operator, gathered from the leaders of all shards.
+
+use std::time::Instant;
+
+use futures_util::future::try_join_all;
+use protocol::{RecordName, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::{Router, left, patience_ends};
+use crate::codec;
+use crate::error::SubmitError;
+use crate::placement::ShardId;
+use crate::raft::{self, Unsettled};
+use crate::transport::Reply;
+
+/// A list of one shard, for its leader.
+pub(crate) const LIST: u8 = raft::kind::NEXT + 4;
+
+/// Most records of one list: what a person looks through, and what a shard reads in a moment.
+const LIST_MAX: usize = 100;
+
+/// A list on its way to another node.
+#[derive(Serialize, Deserialize)]
+struct ForwardList {
+    after: Option<(Timestamp, RecordName)>,
+    limit: u32,
+    patience_ms: u64,
+}
+
+type ListAnswer = Result<Vec<Unsettled>, SubmitError>;
+
+impl Router {
+    /// The first `limit` indeterminate records behind `after`, of all shards, the longest so first;
+    /// at most 100. As the leaders have applied them: one that is being settled may still show.
+    pub(crate) async fn unsettled(
+        &self,
+        after: Option<(Timestamp, RecordName)>,
+        limit: usize,
+        deadline: Instant,
+    ) -> ListAnswer {
+        let limit = limit.min(LIST_MAX);
+        let shards = (0..self.shards.len()).map(|shard| ShardId(shard as u16));
+        let lists = shards.map(|id| {
+            let after = &after;
+            self.retry(deadline, move |deadline| self.try_list(id, after.clone(), limit, deadline))
+        });
+        let mut all: Vec<_> = try_join_all(lists).await?.into_iter().flatten().collect();
+        all.sort_unstable_by(|a, b| (a.since, &a.name).cmp(&(b.since, &b.name)));
+        all.truncate(limit);
+        Ok(all)
+    }
+
+    async fn try_list(
+        &self,
+        id: ShardId,
+        after: Option<(Timestamp, RecordName)>,
+        limit: usize,
+        deadline: Instant,
+    ) -> ListAnswer {
+        let leader = self.leader_to_ask(id)?;
+        if leader == self.node {
+            let shard = self.shard(id).ok_or(SubmitError::NoLeader)?;
+            let listed = shard.replica().unsettled(after, limit).await;
+            return listed.map_err(|_| SubmitError::Stopping);
+        }
+        let patience = left(deadline)?;
+        let (limit, patience_ms) = (limit as u32, patience.as_millis() as u64);
+        let forward = ForwardList { after, limit, patience_ms };
+        let body = codec::encode(codec::FORWARD_LIST, &forward).into();
+        let reply = self.call(leader, LIST, id, body, patience).await?;
+        codec::decode::<ListAnswer>(codec::LIST_ANSWER, &reply).map_err(|_| SubmitError::Lost)?
+    }
+
+    /// Serves a list that another node forwarded.
+    pub(crate) fn serve_list(&self, id: ShardId, body: &[u8], reply: Reply) {
+        let decoded = codec::decode::<ForwardList>(codec::FORWARD_LIST, body);
+        let (Some(shard), Ok(forward)) = (self.shard(id).cloned(), decoded) else {
+            tracing::warn!(shard = id.0, "forwarded list is unreadable");
+            return reply.refuse();
+        };
+        tokio::spawn(async move {
+            let limit = (forward.limit as usize).min(LIST_MAX);
+            let listed = shard.replica().unsettled(forward.after, limit);
+            let deadline = patience_ends(forward.patience_ms);
+            let listed: ListAnswer = match tokio::time::timeout_at(deadline.into(), listed).await {
+                Ok(listed) => listed.map_err(|_| SubmitError::Stopping),
+                Err(_) => Err(SubmitError::TimedOut),
+            };
+            reply.send(codec::encode(codec::LIST_ANSWER, &listed).into());
+        });
+    }
+}
