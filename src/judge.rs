@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use cluster::{Found, Node, Readiness, SubmitError};
+use cluster::{Found, Node, Readiness, SubmitError, Unsettled};
 use protocol::{Basis, Command, Decided, RecordName, Timestamp};
 
 /// Decides commands. Clones share it.
@@ -24,8 +24,16 @@ pub trait Judge: Clone + Send + Sync + 'static {
         deadline: Instant,
     ) -> impl Future<Output = Result<Found, SubmitError>> + Send;
 
-    /// What a copy of a claim carries now; `None` while this process must not submit claims.
-    fn seen(&self, name: &RecordName) -> Option<Basis>;
+    /// Records that wait for an operator.
+    fn unsettled(
+        &self,
+        after: Option<(Timestamp, RecordName)>,
+        limit: usize,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Vec<Unsettled>, SubmitError>> + Send;
+
+    /// What a copy of a claim carries now, or why this process must not submit claims.
+    fn seen(&self, name: &RecordName) -> Result<Basis, SubmitError>;
 
     /// The wall clock, for rendering times to users.
     fn wall(&self) -> Timestamp;
@@ -54,7 +62,16 @@ impl Judge for Node {
         Node::read(self, name, deadline)
     }
 
-    fn seen(&self, name: &RecordName) -> Option<Basis> {
+    fn unsettled(
+        &self,
+        after: Option<(Timestamp, RecordName)>,
+        limit: usize,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Vec<Unsettled>, SubmitError>> + Send {
+        Node::unsettled(self, after, limit, deadline)
+    }
+
+    fn seen(&self, name: &RecordName) -> Result<Basis, SubmitError> {
         Node::seen(self, name)
     }
 

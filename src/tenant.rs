@@ -73,9 +73,7 @@ impl Tenants {
     /// `unauthenticated` without exactly one such line with a known key; `forbidden` when the
     /// credential may not be used for this.
     pub fn authenticate(&self, headers: &HeaderMap, wanted: Use) -> Result<&Identity, Problem> {
-        let key = bearer(headers)?;
-        let digest: [u8; 32] = Sha256::digest(key).into();
-        let Some(credential) = self.credentials.get(&digest) else {
+        let Some(credential) = self.credentials.get(&bearer_digest(headers)?) else {
             return Err(unauthenticated("the API key is not known"));
         };
         let (allowed, use_name) = match wanted {
@@ -103,7 +101,15 @@ impl Identity {
     }
 }
 
-/// The key of the one `Authorization: Bearer` line.
+/// SHA-256 of the secret that the one `Authorization: Bearer` line brings.
+///
+/// # Errors
+/// `unauthenticated` without exactly one such line.
+pub(crate) fn bearer_digest(headers: &HeaderMap) -> Result<[u8; 32], Problem> {
+    Ok(Sha256::digest(bearer(headers)?).into())
+}
+
+/// The secret of the one `Authorization: Bearer` line.
 fn bearer(headers: &HeaderMap) -> Result<&[u8], Problem> {
     let mut lines = headers.get_all(AUTHORIZATION).iter();
     let Some(line) = lines.next() else {
@@ -123,7 +129,7 @@ fn bearer(headers: &HeaderMap) -> Result<&[u8], Problem> {
     Ok(key)
 }
 
-fn unauthenticated(detail: &str) -> Problem {
+pub(crate) fn unauthenticated(detail: &str) -> Problem {
     Problem::new(Code::Unauthenticated, detail)
 }
 

@@ -1,4 +1,4 @@
-//! What is served on `[api]`: the claims API, health and metrics.
+//! What is served on `[api]`: the claims API, the admin API, health and metrics.
 
 use std::sync::Arc;
 
@@ -9,14 +9,17 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use metrics_exporter_prometheus::PrometheusHandle;
 
+use crate::admin::Admins;
 use crate::config::Policy;
 use crate::judge::Judge;
 use crate::problem::{Code, Problem};
 use crate::tenant::Tenants;
 
+mod admin;
 mod claims;
 mod health;
 pub mod metrics;
+mod shown;
 
 /// The media type of every answer but problems and metrics.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -26,13 +29,14 @@ pub(crate) struct Api<J> {
     judge: J,
     policy: Arc<Policy>,
     tenants: Tenants,
+    admins: Admins,
     metrics: PrometheusHandle,
 }
 
 /// The router of the API, for [`listener::serve`](crate::listener::serve).
 pub fn router<J: Judge>(judge: J, policy: Arc<Policy>, metrics: PrometheusHandle) -> Router {
-    let tenants = Tenants::new(&policy);
-    let api = Arc::new(Api { judge, policy, tenants, metrics });
+    let (tenants, admins) = (Tenants::new(&policy), Admins::new(&policy));
+    let api = Arc::new(Api { judge, policy, tenants, admins, metrics });
     Router::new()
         .route("/v1/claims", post(claims::claim::<J>).get(claims::read::<J>))
         .route("/v1/claims/renew", post(claims::renew::<J>))
@@ -40,6 +44,10 @@ pub fn router<J: Judge>(judge: J, policy: Arc<Policy>, metrics: PrometheusHandle
         .route("/v1/claims/release", post(claims::release::<J>))
         .route("/v1/claims/unknown", post(claims::unknown::<J>))
         .route("/v1/claims/revise", post(claims::revise::<J>))
+        .route("/v1/admin/record", get(admin::get::<J>))
+        .route("/v1/admin/records", get(admin::list::<J>))
+        .route("/v1/admin/records/resolve", post(admin::resolve::<J>))
+        .route("/v1/admin/records/forget", post(admin::forget::<J>))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready::<J>))
         .route("/metrics", get(metrics::render::<J>))

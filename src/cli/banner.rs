@@ -39,6 +39,7 @@ fn text(banner: &Banner<'_>, key: &str) -> String {
     }
     if !banner.own_policy {
         text += "  tenant      dev, API key dev\n";
+        text += "  admin       dev, token dev-admin (for `oncegate records`)\n";
     }
     let path = if banner.sample { "/orders" } else { "/your/path" };
     let api_key = if banner.own_policy { "YOUR-API-KEY" } else { "dev" };

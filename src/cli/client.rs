@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
@@ -33,7 +33,19 @@ impl Client {
         headers: &[(&str, &str)],
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), String> {
-        let mut request = Request::post(path).header("host", self.address.to_string());
+        self.send(Method::POST, path, headers, body).await
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub(super) async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let mut request =
+            Request::builder().method(method).uri(path).header("host", self.address.to_string());
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -44,9 +56,4 @@ impl Client {
         let body = answer.into_body().collect().await.map_err(|error| error.to_string())?;
         Ok((status, body.to_bytes()))
     }
-}
-
-/// A key that no other run has used.
-pub(super) fn fresh_key() -> String {
-    format!("{:032x}", rand::random::<u128>())
 }

@@ -17,10 +17,12 @@ use crate::telemetry::{LogFormat, TelemetryError};
 
 mod banner;
 mod bench;
+mod client;
 mod config_check;
 mod dev;
 mod hash_key;
 mod hosting;
+mod records;
 mod serve;
 
 /// Makes a POST happen once: an idempotency gateway and claims API over a replicated log.
@@ -41,6 +43,8 @@ enum Command {
     Config(config_check::ConfigArgs),
     /// Make the digest under which a policy keeps an API key
     HashKey(hash_key::HashKeyArgs),
+    /// Look at records and settle what nobody can tell
+    Records(records::RecordsArgs),
     /// Measure a running cluster
     Bench(bench::BenchArgs),
 }
@@ -79,6 +83,7 @@ pub fn run() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Config(args) => config_check::run(&args),
         Command::HashKey(args) => hash_key::run(&args),
+        Command::Records(args) => records::run(&args),
         Command::Bench(args) => bench::run(&args).map_err(Failure::Says),
     };
     match result {

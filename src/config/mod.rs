@@ -20,6 +20,7 @@ pub use address::parse_upstream;
 pub(crate) use duration::{duration_text, parse_duration};
 pub use file::Kind;
 pub use finding::{Finding, Refused, Severity};
+pub(crate) use operation::KEY_MAX;
 pub use route::{Route, RouteError};
 
 mod address;
@@ -106,6 +107,8 @@ pub struct Policy {
     pub protect: Protect,
     /// Who may ask. Names are unique, and no two credentials have the same key.
     pub tenants: Vec<TenantSettings>,
+    /// Who may look at and settle records of all tenants. Names are unique, and so are tokens.
+    pub admins: Vec<AdminSettings>,
     /// The operations, more literal routes first, so that the first match is the right one.
     operations: Vec<Operation>,
     /// Operations by their names.
@@ -147,6 +150,26 @@ pub struct CredentialSettings {
     pub claims: bool,
 }
 
+/// A person or a program that looks after the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminSettings {
+    /// The name under which decisions are kept.
+    pub name: String,
+    /// SHA-256 of the token.
+    pub token_sha256: [u8; 32],
+    /// What it may do.
+    pub role: Role,
+}
+
+/// What an admin may do; each may do all that those before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Look.
+    Viewer,
+    /// Settle and forget records.
+    Operator,
+}
+
 /// One operation's settings, `[defaults]` and `money` worked in.
 #[derive(Clone, Debug)]
 pub struct Operation {
@@ -182,6 +205,17 @@ pub struct Operation {
     pub indeterminate_status: StatusCode,
     /// What the upstream is told about the caller.
     pub forward: Forward,
+    /// Whose keys share a key space.
+    pub isolate: Isolate,
+}
+
+/// Whose keys share a key space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolate {
+    /// Those of all credentials of a tenant: each may be answered what another's request got.
+    Tenant,
+    /// Those of one credential, by its configured name, so that changing its secret keeps them.
+    Credential,
 }
 
 /// What the upstream is told about the caller.
@@ -244,6 +278,14 @@ impl Policy {
         (matched.listed || self.protect == Protect::Keyed).then_some(matched)
     }
 
+    /// The operation of a record whose name says `name`, for those who look after records: one that
+    /// the policy does not have any more has the default settings.
+    pub fn of_record<'a>(&'a self, name: &str) -> Matched<'a> {
+        let unlisted =
+            || Matched { operation: &self.unlisted, name: name.to_owned().into(), listed: false };
+        self.named(name).unwrap_or_else(unlisted)
+    }
+
     /// The listed operations.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
@@ -257,12 +299,16 @@ impl Policy {
 }
 
 impl Matched<'_> {
-    /// The scope of this operation's keys for a tenant.
-    pub fn scope(&self, tenant: &str) -> Scope {
+    /// The scope of this operation's keys for a credential of a tenant.
+    pub fn scope(&self, tenant: &str, credential: &str) -> Scope {
+        let credential = match self.operation.isolate {
+            Isolate::Tenant => None,
+            Isolate::Credential => Some(credential.to_owned()),
+        };
         Scope {
             tenant: tenant.to_owned(),
             sub_account: Vec::new(),
-            credential: None,
+            credential,
             operation: Some(self.name.clone().into_owned()),
         }
     }

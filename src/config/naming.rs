@@ -4,43 +4,48 @@
 //! its request twice. So they compare this digest when they connect. It covers, of every operation:
 //! its name, the shape of its route (a parameter's own name does not matter), and the settings that
 //! add to a record's name or take from it: scope, sub-account fields, isolation, natural key, and
-//! the home of tenants. What this version honours of the latter is their default only, which is
-//! digested all the same, so that a later version that honours more computes the same digest for
-//! the same names.
+//! the home of tenants. Of some this version honours the default only, which is digested all the
+//! same, so that a later version that honours more computes the same digest for the same names.
 //!
 //! Not covered, because they rename nothing: tenants and credentials, retention, leases, and every
 //! other setting that only says how a record is treated.
 
 use sha2::{Digest, Sha256};
 
-use super::{Operation, Route};
+use super::{Isolate, Operation, Route};
 
 /// What is digested first, so that no other digest of the project has the same bytes.
 const DOMAIN: &[u8] = b"oncegate naming 1\0";
 
 /// The digest of a policy with these operations, in whatever order they stand in the file.
-pub(super) fn digest(operations: &[Operation]) -> [u8; 32] {
+pub(super) fn digest(unlisted: &Operation, operations: &[Operation]) -> [u8; 32] {
     let mut sorted: Vec<&Operation> = operations.iter().collect();
     sorted.sort_by(|left, right| left.name.cmp(&right.name));
     let mut digest = Sha256::new();
     digest.update(DOMAIN);
     put(&mut digest, "unlisted");
-    put_defaults(&mut digest);
+    put_settings(&mut digest, unlisted);
     digest.update((sorted.len() as u64).to_be_bytes());
     for operation in sorted {
         put(&mut digest, &operation.name);
         put(&mut digest, &operation.route.as_ref().map(Route::shape).unwrap_or_default());
-        put_defaults(&mut digest);
+        put_settings(&mut digest, operation);
     }
     put(&mut digest, "homes");
     digest.update(0u64.to_be_bytes());
     digest.finalize().into()
 }
 
-/// The settings of which this version honours the default only.
-fn put_defaults(digest: &mut Sha256) {
+/// What adds to a record's name. Of all but isolation this version honours the default only.
+fn put_settings(digest: &mut Sha256, operation: &Operation) {
     put(digest, "scope=route");
-    put(digest, "isolate=tenant");
+    put(
+        digest,
+        match operation.isolate {
+            Isolate::Tenant => "isolate=tenant",
+            Isolate::Credential => "isolate=credential",
+        },
+    );
     for empty_list in ["scope_by", "natural_key"] {
         put(digest, empty_list);
         digest.update(0u64.to_be_bytes());

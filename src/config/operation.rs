@@ -10,10 +10,10 @@ use protocol::record::{OnUnknown, Retention};
 
 use super::lint::{self, Budget, Downstream, Draft, UnknownText};
 use super::section::{Located, Section};
-use super::{Forward, Operation, Route, stored};
+use super::{Forward, Isolate, Operation, Route, stored};
 
 /// The longest key that any operation may allow: names stay small enough to be kept in memory.
-const KEY_MAX: u64 = 1024;
+pub(crate) const KEY_MAX: u64 = 1024;
 
 /// The default longest key, as most payment APIs have it.
 const KEY_MAX_DEFAULT: usize = 255;
@@ -102,6 +102,9 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let store_headers = stored::headers(section);
     let indeterminate_status = indeterminate_status(section);
     let forward = forward(section);
+    let isolate = section
+        .choice("isolate", &[("tenant", Isolate::Tenant), ("credential", Isolate::Credential)]);
+    let isolate = section.settled("isolate", isolate, Isolate::Tenant);
     let draft = draft?;
     Some(Operation {
         name,
@@ -125,6 +128,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
         max_snapshot: max_snapshot?.value,
         indeterminate_status: indeterminate_status?,
         forward: forward?,
+        isolate: isolate?.value,
     })
 }
 
@@ -275,7 +279,6 @@ fn refuse_unsupported(section: &Section<'_>) {
     let profiles = ["stripe", "adyen", "paypal", "draft-07"];
     section.only("profile", "default", &profiles);
     section.only("scope", "route", &["account"]);
-    section.only("isolate", "tenant", &["credential"]);
     section.only("replay", "snapshot", &["latest", "redirect", "snapshot+freshness"]);
     section.only("mode", "enforce", &["shadow"]);
     section.only_empty("scope_by");

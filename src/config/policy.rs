@@ -11,7 +11,8 @@ use super::file::document;
 use super::finding::{Finding, Findings, Refused};
 use super::section::{Located, Section};
 use super::{
-    CredentialSettings, Operation, Policy, Protect, TenantSettings, lint, naming, operation,
+    AdminSettings, CredentialSettings, Operation, Policy, Protect, Role, TenantSettings, lint,
+    naming, operation,
 };
 
 /// Digests by which credentials are kept are SHA-256.
@@ -47,7 +48,7 @@ fn read(section: &Section<'_>) -> Option<Policy> {
         section.choice("protect", &[("keyed", Protect::Keyed), ("listed", Protect::Listed)]);
     let protect = section.settled("protect", protect, Protect::Keyed);
     section.only_empty("homes");
-    for later in ["rate_limit", "cors", "admin"] {
+    for later in ["rate_limit", "cors"] {
         section.refuse(later);
     }
     if let Some(auth) = section.table("auth") {
@@ -55,7 +56,9 @@ fn read(section: &Section<'_>) -> Option<Policy> {
         auth.refuse("jwt");
         auth.finish();
     }
-    let tenants = tenants(section);
+    let mut keys = HashMap::new();
+    let tenants = tenants(section, &mut keys);
+    let admins = admins(section, &mut keys);
     let empty = DeTable::new();
     let (unlisted, operations) = operations(section, &empty);
     section.finish();
@@ -65,7 +68,8 @@ fn read(section: &Section<'_>) -> Option<Policy> {
     Some(Policy {
         protect: protect?.value,
         tenants: tenants?,
-        naming: naming::digest(&operations),
+        admins: admins?,
+        naming: naming::digest(&unlisted, &operations),
         by_name,
         operations,
         unlisted,
@@ -109,11 +113,13 @@ fn operations(
     (unlisted, operations)
 }
 
-fn tenants(section: &Section<'_>) -> Option<Vec<TenantSettings>> {
+/// Every digest of a credential so far, and whose it is.
+type Keys = HashMap<[u8; DIGEST_BYTES], String>;
+
+fn tenants(section: &Section<'_>, keys: &mut Keys) -> Option<Vec<TenantSettings>> {
     let Some(tables) = section.tables("tenant", "[[tenant]]", None) else {
         return (!section.has("tenant")).then(Vec::new);
     };
-    let mut keys = HashMap::new();
     let mut names = HashSet::new();
     let mut tenants = Vec::with_capacity(tables.len());
     for mut table in tables {
@@ -124,7 +130,7 @@ fn tenants(section: &Section<'_>) -> Option<Vec<TenantSettings>> {
         }
         table.refuse("home");
         table.refuse("quota");
-        let credentials = credentials(&table, &mut keys);
+        let credentials = credentials(&table, keys);
         table.finish();
         tenants.push(name.zip(credentials).map(|(name, credentials)| TenantSettings {
             name: name.value.to_owned(),
@@ -134,11 +140,8 @@ fn tenants(section: &Section<'_>) -> Option<Vec<TenantSettings>> {
     tenants.into_iter().collect()
 }
 
-/// The credentials of one tenant. `keys` holds every digest so far, of every tenant.
-fn credentials(
-    tenant: &Section<'_>,
-    keys: &mut HashMap<[u8; DIGEST_BYTES], String>,
-) -> Option<Vec<CredentialSettings>> {
+/// The credentials of one tenant.
+fn credentials(tenant: &Section<'_>, keys: &mut Keys) -> Option<Vec<CredentialSettings>> {
     let tables = tenant.tables("credentials", "credential", None);
     let tables = tenant.require("credentials", tables)?;
     let mut names = HashSet::new();
@@ -149,13 +152,10 @@ fn credentials(
             table.label = format!("credential \"{}\"", name.value);
             unique(&table, &mut names, name, "credentials of one tenant");
         }
-        let digest = digest(&table);
+        let digest = digest(&table, "api_key_sha256");
         if let (Some(digest), Some(name)) = (&digest, &name) {
             let label = format!("{}, credential \"{}\"", tenant.label, name.value);
-            if let Some(earlier) = keys.insert(digest.value, label) {
-                let message = format!("this API key is that of {earlier} as well");
-                table.findings.error(&digest.at, "duplicate", message);
-            }
+            only_one(&table, keys, digest, label);
         }
         let uses = uses(&table);
         table.finish();
@@ -171,7 +171,48 @@ fn credentials(
     credentials.into_iter().collect()
 }
 
-/// The name of a tenant or a credential.
+fn admins(section: &Section<'_>, keys: &mut Keys) -> Option<Vec<AdminSettings>> {
+    let Some(tables) = section.tables("admin", "[[admin]]", None) else {
+        return (!section.has("admin")).then(Vec::new);
+    };
+    let mut names = HashSet::new();
+    let mut admins = Vec::with_capacity(tables.len());
+    for mut table in tables {
+        let name = name(&table);
+        if let Some(name) = &name {
+            table.label = format!("admin \"{}\"", name.value);
+            unique(&table, &mut names, name, "admins");
+        }
+        let digest = digest(&table, "token_sha256");
+        if let Some(digest) = &digest {
+            only_one(&table, keys, digest, table.label.clone());
+        }
+        let role = table.choice("role", &[("viewer", Role::Viewer), ("operator", Role::Operator)]);
+        let role = table.require("role", role);
+        table.finish();
+        admins.push(name.zip(digest).zip(role).map(|((name, digest), role)| AdminSettings {
+            name: name.value.to_owned(),
+            token_sha256: digest.value,
+            role: role.value,
+        }));
+    }
+    admins.into_iter().collect()
+}
+
+/// Notes a secret that somebody else has as well.
+fn only_one(
+    table: &Section<'_>,
+    keys: &mut Keys,
+    digest: &Located<[u8; DIGEST_BYTES]>,
+    whose: String,
+) {
+    if let Some(earlier) = keys.insert(digest.value, whose) {
+        let message = format!("this secret is that of {earlier} as well");
+        table.findings.error(&digest.at, "duplicate", message);
+    }
+}
+
+/// The name of a tenant, a credential or an admin.
 fn name<'a>(section: &Section<'a>) -> Option<Located<&'a str>> {
     let name = section.require("name", section.text("name"))?;
     if name.value.is_empty() || name.value.len() > lint::NAME_MAX || !lint::is_plain(name.value) {
@@ -188,11 +229,11 @@ fn unique(section: &Section<'_>, names: &mut HashSet<String>, name: &Located<&st
     }
 }
 
-fn digest(section: &Section<'_>) -> Option<Located<[u8; DIGEST_BYTES]>> {
-    let text = section.require("api_key_sha256", section.text("api_key_sha256"))?;
+fn digest(section: &Section<'_>, setting: &'static str) -> Option<Located<[u8; DIGEST_BYTES]>> {
+    let text = section.require(setting, section.text(setting))?;
     let Some(digest) = parse_digest(text.value) else {
         let message = "must be 64 hexadecimal digits: make it with `oncegate hash-key`";
-        section.wrong_value("api_key_sha256", message);
+        section.wrong_value(setting, message);
         return None;
     };
     Some(text.map(|_| digest))

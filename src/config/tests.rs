@@ -210,7 +210,6 @@ fn what_is_not_honoured_yet_is_refused() {
         "profile = \"stripe\"",
         "scope = \"account\"",
         "scope_by = [\"header:X\"]",
-        "isolate = \"credential\"",
         "natural_key = [\"/id\"]",
         "fingerprint = { ignore = [\"/sent_at\"] }",
         "forward = { key = \"derived\" }",
@@ -225,7 +224,6 @@ fn what_is_not_honoured_yet_is_refused() {
         "cors = { origins = [] }",
         "[auth]\njwt = {}",
         "[auth]\ntrusted_header = {}",
-        "[[admin]]\nname = \"ops\"",
     ] {
         assert_refused(text, "not-supported");
     }
@@ -276,6 +274,40 @@ fn credentials_are_told_apart() {
     );
     assert_refused(&tenant("a", "{ name = \"x\" }"), "missing");
     assert_refused(&tenant(" a", ""), "wrong-value");
+}
+
+#[test]
+fn keys_are_isolated_by_credential_where_an_operation_says_so() {
+    let text = |more: &str| operation(&format!("name = \"x\"\n{more}"));
+    let scope = |text: &str, credential: &str| {
+        let policy = policy(text).unwrap();
+        policy.matching(&Method::POST, "/v1/x").scope("acme", credential)
+    };
+    let isolated = text("isolate = \"credential\"");
+    assert_ne!(scope(&isolated, "web"), scope(&isolated, "worker"));
+    assert_eq!(scope(&text(""), "web"), scope(&text(""), "worker"));
+    assert_ne!(policy(&isolated).unwrap().naming(), policy(&text("")).unwrap().naming());
+    let of_unlisted = policy("[defaults]\nisolate = \"credential\"\n").unwrap();
+    assert_ne!(of_unlisted.naming(), policy("").unwrap().naming());
+    assert_refused(&text("isolate = \"user\""), "wrong-value");
+}
+
+#[test]
+fn admins_have_a_name_a_token_and_a_role() {
+    let admin = |name: &str, role: &str, digest: &str| {
+        format!("[[admin]]\nname = \"{name}\"\nrole = \"{role}\"\ntoken_sha256 = \"{digest}\"\n")
+    };
+    let read = policy(&admin("ops", "operator", DIGEST)).unwrap();
+    assert_eq!((read.admins[0].name.as_str(), read.admins[0].role), ("ops", Role::Operator));
+    assert!(Role::Viewer < Role::Operator);
+    assert_refused(&admin("ops", "root", DIGEST), "wrong-value");
+    assert_refused(&admin("ops", "viewer", "00"), "wrong-value");
+    assert_refused("[[admin]]\nname = \"ops\"\n", "missing");
+    let other = DIGEST.replace('0', "1");
+    assert_refused(&(admin("a", "viewer", DIGEST) + &admin("a", "viewer", &other)), "duplicate");
+    let key = format!("{{ name = \"x\", api_key_sha256 = \"{DIGEST}\", use = [\"claims\"] }}");
+    let tenant = format!("[[tenant]]\nname = \"a\"\ncredentials = [{key}]\n");
+    assert_refused(&(tenant + &admin("a", "viewer", DIGEST)), "duplicate");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use cluster::{Certainty, SubmitError};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -25,6 +25,7 @@ use super::keeping::Keeping;
 use super::metrics::InFlight;
 use super::upstream::{Connection, Upstream};
 use crate::judge::Judge;
+use crate::problem::Problem;
 
 /// How long one submission may take. A leader that is lost is replaced within two seconds, and a
 /// copy of a claim lives four at most: what takes longer is better asked again.
@@ -61,13 +62,18 @@ struct Driver<J> {
     /// Taken by the answer.
     client: Option<oneshot::Sender<Response>>,
     /// Submissions and reads on their way; each has a deadline, and the machine has at most a few.
-    replies: FuturesUnordered<Boxed<Event>>,
+    replies: FuturesUnordered<Boxed<Replied>>,
+    /// Why the claim is refused for longer than the client waits, once that is known.
+    refusal: Option<SubmitError>,
     exchange: Exchange,
     /// Fence and number of the attempt that the exchange is about.
     attempt: Option<(Fence, u32)>,
     /// The upstream's answer, until the client is given it.
     answered: Option<Box<Answered>>,
 }
+
+/// What came back from the shard: as the machine is told it, and an error that lasts.
+type Replied = (Event, Option<SubmitError>);
 
 /// Where the exchange with the upstream is.
 enum Exchange {
@@ -89,6 +95,7 @@ impl<J: Judge> Job<J> {
             execution,
             client: Some(client),
             replies: FuturesUnordered::new(),
+            refusal: None,
             exchange: Exchange::Idle,
             attempt: None,
             answered: None,
@@ -136,7 +143,9 @@ impl<J: Judge> Driver<J> {
             if claims {
                 super::metrics::claimed(started.elapsed(), reply.is_ok());
             }
-            Event::Reply { number, reply }
+            let lasting = reply.as_ref().err().filter(|error| claims && error.is_lasting());
+            let lasting = lasting.cloned();
+            (Event::Reply { number, reply: reply.map_err(|error| failure(&error)) }, lasting)
         }));
     }
 
@@ -145,8 +154,9 @@ impl<J: Judge> Driver<J> {
         self.replies.push(Box::pin(async move {
             let reply = in_time(judge.read(&name, Instant::now() + SUBMIT_WAIT)).await;
             let reply = reply
-                .map(|found| RecordAt { at: found.basis.time, record: found.record.map(Box::new) });
-            Event::Read { number, reply }
+                .map(|found| RecordAt { at: found.basis.time, record: found.record.map(Box::new) })
+                .map_err(|error| failure(&error));
+            (Event::Read { number, reply }, None)
         }));
     }
 
@@ -171,7 +181,10 @@ impl<J: Judge> Driver<J> {
     fn answer(&mut self, answer: Answer) {
         let Some(client) = self.client.take() else { return };
         let answered = self.answered.take();
-        let response = answer::render(answer, answered, &self.job.terms, self.job.judge.wall());
+        let response = match (answer, self.refusal.take()) {
+            (Answer::ShardUnavailable, Some(refusal)) => Problem::from(refusal).into_response(),
+            (answer, _) => answer::render(answer, answered, &self.job.terms, self.job.judge.wall()),
+        };
         tracing::debug!(status = response.status().as_u16(), "answered");
         // A client that has left is not told; the outcome stands all the same.
         let _ = client.send(response);
@@ -189,7 +202,10 @@ impl<J: Judge> Driver<J> {
         };
         tokio::select! {
             news = self.exchange.news() => self.hear(news),
-            Some(event) = self.replies.next() => event,
+            Some((event, lasting)) = self.replies.next() => {
+                self.refusal = lasting.or(self.refusal.take());
+                event
+            }
             () = wake => Event::Wake,
         }
     }
@@ -229,15 +245,17 @@ fn now<J: Judge>(judge: &J) -> Millis {
     Millis::new(u64::try_from(judge.boot().as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The answer of a judge, or how certain it is that there is none.
-async fn in_time<T>(reply: impl Future<Output = Result<T, SubmitError>>) -> Result<T, Failure> {
-    match timeout(SUBMIT_WAIT + SUBMIT_GRACE, reply).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(match error.certainty() {
-            Certainty::Definite => Failure::Definite,
-            Certainty::Indefinite => Failure::Indefinite,
-        }),
-        Err(_) => Err(Failure::Indefinite),
+/// The answer of a judge, or that none came in time.
+async fn in_time<T>(reply: impl Future<Output = Result<T, SubmitError>>) -> Result<T, SubmitError> {
+    timeout(SUBMIT_WAIT + SUBMIT_GRACE, reply).await.unwrap_or(Err(SubmitError::TimedOut))
+}
+
+/// An error as the machine is told it.
+fn failure(error: &SubmitError) -> Failure {
+    match error.certainty() {
+        Certainty::Definite if error.is_lasting() => Failure::Lasting,
+        Certainty::Definite => Failure::Definite,
+        Certainty::Indefinite => Failure::Indefinite,
     }
 }
 

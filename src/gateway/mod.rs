@@ -169,10 +169,9 @@ impl<J: Judge> Gateway<J> {
         matched: &Matched<'_>,
         identity: &Identity,
     ) -> Result<Claim, Problem> {
-        let name = RecordName::new(&matched.scope(&identity.tenant), &key.key);
-        let seen = self.shared.judge.seen(&name).ok_or_else(|| {
-            Problem::unavailable("this process's clock is not trusted; nothing was executed")
-        })?;
+        let name =
+            RecordName::new(&matched.scope(&identity.tenant, &identity.credential), &key.key);
+        let seen = self.shared.judge.seen(&name)?;
         // One attempt per execution: it is never repeated by another process, nor after a restart.
         let attempt: [u8; 16] = rand::random();
         Ok(Claim {

@@ -76,6 +76,8 @@ pub enum Code {
     OutcomePending,
     /// The key's shard cannot decide now.
     ShardUnavailable,
+    /// The policy of the process that was asked is not the cluster's.
+    ConfigMismatch,
     /// A defect of oncegate; the last resort.
     Internal,
 }
@@ -83,6 +85,11 @@ pub enum Code {
 /// What a code means: name, status, whether to send the same request again, whether the upstream
 /// may have acted, title.
 type Row = (&'static str, u16, bool, Executed, &'static str);
+
+/// The explanation of [`Code::ConfigMismatch`].
+const ANOTHER_POLICY: &str = "The process that was asked has another policy than its cluster, and \
+    would look for the key under another name. Send the request again: another process may answer. \
+    An operator has to give all nodes the same policy.";
 
 /// The same request may be sent again.
 const AGAIN: bool = true;
@@ -92,7 +99,7 @@ const STOP: bool = false;
 
 impl Code {
     /// Every code, in the order in which the documentation lists them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::KeyMissing,
         Self::KeyMalformed,
         Self::KeyTooLong,
@@ -117,6 +124,7 @@ impl Code {
         Self::OutcomeUnknown,
         Self::OutcomePending,
         Self::ShardUnavailable,
+        Self::ConfigMismatch,
         Self::Internal,
     ];
 
@@ -156,6 +164,9 @@ impl Code {
             Self::OutcomeUnknown => ("outcome-unknown", 504, AGAIN, Unknown, "Outcome unknown"),
             Self::OutcomePending => ("outcome-pending", 504, AGAIN, Unknown, "Outcome pending"),
             Self::ShardUnavailable => ("shard-unavailable", 503, AGAIN, No, "Not decidable now"),
+            Self::ConfigMismatch => {
+                ("config-mismatch", 503, AGAIN, No, "Policy is not the cluster's")
+            }
             Self::Internal => ("internal", 500, STOP, Unknown, "Defect in oncegate"),
         }
     }
@@ -238,6 +249,7 @@ impl Code {
                  key to get its answer."
             }
             Self::ShardUnavailable => "The key cannot be decided at the moment: send it again.",
+            Self::ConfigMismatch => ANOTHER_POLICY,
             Self::Internal => {
                 "A defect of oncegate. Please report it with the problem's instance. With the same \
                  key the request may be sent again; it never runs twice."

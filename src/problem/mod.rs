@@ -29,6 +29,10 @@ pub const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/proble
 /// How long a client should wait after a 503: a new leader is elected within two seconds.
 const UNAVAILABLE_RETRY: Millis = Millis::from_secs(1);
 
+/// How long a client should wait where an operator, or whoever spreads requests over the processes,
+/// has to act first.
+const MISMATCH_RETRY: Millis = Millis::from_secs(5);
+
 /// One answer that is not what the client asked for.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -229,7 +233,12 @@ impl From<SubmitError> for Problem {
                 format!("{error}; repeat the same call to learn what became of it")
             }
         };
-        Self::unavailable(detail)
+        match error {
+            SubmitError::ConfigMismatch => {
+                Self::new(Code::ConfigMismatch, detail).retry_after(MISMATCH_RETRY)
+            }
+            _ => Self::unavailable(detail),
+        }
     }
 }
 

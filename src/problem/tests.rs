@@ -14,7 +14,7 @@ async fn document(problem: Problem) -> (Response<()>, Value) {
 }
 
 /// What the documentation promises: name, status, retryable, executed.
-const PROMISED: [(&str, u16, bool, &str); 25] = [
+const PROMISED: [(&str, u16, bool, &str); 26] = [
     ("key-missing", 400, false, "no"),
     ("key-malformed", 400, false, "no"),
     ("key-too-long", 400, false, "no"),
@@ -39,6 +39,7 @@ const PROMISED: [(&str, u16, bool, &str); 25] = [
     ("outcome-unknown", 504, true, "unknown"),
     ("outcome-pending", 504, true, "unknown"),
     ("shard-unavailable", 503, true, "no"),
+    ("config-mismatch", 503, true, "no"),
     ("internal", 500, false, "unknown"),
 ];
 
@@ -165,6 +166,14 @@ async fn a_submit_error_is_retryable_and_says_whether_it_may_still_take_effect()
         assert_eq!(body["retryable"], true);
         assert!(body["detail"].as_str().unwrap().contains(word), "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_process_with_another_policy_says_so() {
+    let (head, body) = document(SubmitError::ConfigMismatch.into()).await;
+    assert_eq!((head.status().as_u16(), &body["code"]), (503, &json!("config-mismatch")));
+    assert!(head.headers().contains_key(RETRY_AFTER));
+    assert_eq!((&body["retryable"], &body["executed"]), (&json!(true), &json!("no")));
 }
 
 #[test]

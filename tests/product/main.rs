@@ -12,8 +12,11 @@
 mod claiming;
 mod claims_api;
 mod crashes;
+mod full_disk;
 mod leases;
+mod policies;
 mod quickstart;
 mod scope;
+mod settling;
 mod startup;
 mod support;

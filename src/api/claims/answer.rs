@@ -73,7 +73,7 @@ pub(super) fn revised(revision: u32) -> Response {
 }
 
 /// A plain success with this document.
-pub(super) fn rendered<T: Serialize>(document: &T) -> Response {
+pub(in crate::api) fn rendered<T: Serialize>(document: &T) -> Response {
     let body = serde_json::to_vec(document).expect("an answer is strings, numbers and documents");
     json(StatusCode::OK, body)
 }

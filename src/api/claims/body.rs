@@ -113,7 +113,7 @@ pub(super) struct ReviseBody<'a> {
 /// An answer to be stored.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ResponseBody<'a> {
+pub(in crate::api) struct ResponseBody<'a> {
     pub(super) status: u16,
     #[serde(borrow, default)]
     pub(super) headers: Vec<(Cow<'a, str>, Cow<'a, str>)>,
@@ -127,7 +127,7 @@ pub(super) struct ResponseBody<'a> {
 ///
 /// # Errors
 /// `invalid-request`, saying what is wrong and where.
-pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
+pub(in crate::api) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     serde_json::from_slice(body).map_err(|error| Problem::invalid(format!("the body: {error}")))
 }
 

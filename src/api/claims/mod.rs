@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
 use axum::extract::Request;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -17,15 +18,15 @@ use crate::config::{Matched, Policy};
 use crate::problem::{Code, Problem};
 use crate::tenant::{Identity, Use};
 
-mod answer;
-mod body;
+pub(super) mod answer;
+pub(super) mod body;
 mod claim;
 mod grant;
 mod lookup;
-mod response;
-mod submit;
+pub(super) mod response;
+pub(super) mod submit;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub(super) use claim::claim;
 pub(super) use grant::{complete, release, renew, revise, unknown};
@@ -39,7 +40,7 @@ const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long a call tries to be decided. A new leader takes two seconds; whoever has waited twice
 /// that is told to come again.
-const DECIDE_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const DECIDE_WITHIN: Duration = Duration::from_secs(5);
 
 /// A call by a verified caller, its body read.
 struct Call<'a> {
@@ -55,24 +56,30 @@ impl<'a> Call<'a> {
         // The credential is looked at first, so that nobody unknown has a body read.
         let (head, body) = request.into_parts();
         let identity = api.tenants.authenticate(&head.headers, Use::Claims)?;
-        let whole = Limited::new(body, BODY_MAX).collect();
-        let body = match tokio::time::timeout(BODY_TIME_MAX, whole).await {
-            Ok(Ok(whole)) => whole.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                let detail = format!("the body is larger than {BODY_MAX} bytes");
-                return Err(Problem::new(Code::BodyTooLarge, detail));
-            }
-            Ok(Err(_)) => return Err(Problem::invalid("the body broke off or is malformed")),
-            Err(_elapsed) => {
-                return Err(Problem::new(Code::BodyTimeout, "the body did not come in time"));
-            }
-        };
+        let body = read_body(body).await?;
         Ok(Self { policy: &api.policy, identity, body, deadline: Instant::now() + DECIDE_WITHIN })
     }
 
     /// The operation and the record that the caller names.
     fn target(&self, operation: &str, key: &str) -> Result<Target<'a>, Problem> {
         target(self.policy, self.identity, operation, key)
+    }
+}
+
+/// The whole body of a call.
+///
+/// # Errors
+/// When it is too large, too slow, or broken.
+pub(super) async fn read_body(body: Body) -> Result<Bytes, Problem> {
+    let whole = Limited::new(body, BODY_MAX).collect();
+    match tokio::time::timeout(BODY_TIME_MAX, whole).await {
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let detail = format!("the body is larger than {BODY_MAX} bytes");
+            Err(Problem::new(Code::BodyTooLarge, detail))
+        }
+        Ok(Err(_)) => Err(Problem::invalid("the body broke off or is malformed")),
+        Err(_elapsed) => Err(Problem::new(Code::BodyTimeout, "the body did not come in time")),
     }
 }
 
@@ -92,6 +99,6 @@ fn target<'a>(
         Problem::invalid("\"operation\" is not the name of an operation that this policy protects")
     })?;
     let key = IdempotencyKey::from_text(key, matched.operation.key_max)?;
-    let name = RecordName::new(&matched.scope(&identity.tenant), &key);
+    let name = RecordName::new(&matched.scope(&identity.tenant, &identity.credential), &key);
     Ok(Target { matched, name })
 }

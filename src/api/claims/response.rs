@@ -26,7 +26,7 @@ const HEADERS_MAX: usize = 64;
 /// # Errors
 /// When it is no HTTP response, holds a header that is not kept, or is too large: the caller is
 /// there to be told, so nothing is left out in silence.
-pub(super) fn stored(
+pub(in crate::api) fn stored(
     operation: &Operation,
     body: &ResponseBody<'_>,
 ) -> Result<StoredResponse, Problem> {
@@ -81,7 +81,7 @@ fn stored_header(operation: &Operation, name: &str, value: &str) -> Result<Store
 
 /// A stored response as it is shown.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown<'a> {
+pub(in crate::api) struct Shown<'a> {
     status: u16,
     headers: Vec<(&'a str, Cow<'a, str>)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    pub(super) fn new(response: &'a StoredResponse) -> Self {
+    pub(in crate::api) fn new(response: &'a StoredResponse) -> Self {
         let is_json = response.headers.iter().any(|header| {
             header.name == CONTENT_TYPE.as_str() && header.value.starts_with(JSON.as_bytes())
         });

@@ -21,7 +21,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// may have got.
 ///
 /// # Errors
-/// `shard-unavailable` when it is not decided before `deadline`.
+/// `shard-unavailable` when it is not decided before `deadline`, `config-mismatch` when it cannot
+/// be decided under this process's policy.
 pub(super) async fn claim<J: Judge>(
     judge: &J,
     claim: &mut Claim,
@@ -29,10 +30,7 @@ pub(super) async fn claim<J: Judge>(
 ) -> Result<Decided, Problem> {
     let mut heard: Option<Basis> = None;
     for _ in 0..TRIES_MAX {
-        let Some(seen) = judge.seen(&claim.name) else {
-            return Err(SubmitError::ClockNotTrusted.into());
-        };
-        claim.seen = freshest(seen, heard);
+        claim.seen = freshest(judge.seen(&claim.name)?, heard);
         match judge.submit(Command::Claim(claim.clone()), deadline).await {
             Ok(Decided { outcome: Outcome::Superseded, basis }) => heard = Some(basis),
             Ok(decided) => return Ok(decided),
@@ -48,7 +46,7 @@ pub(super) async fn claim<J: Judge>(
 /// # Errors
 /// `shard-unavailable` when it is not decided before `deadline`. The caller has had its grant, so
 /// it may have executed.
-pub(super) async fn command<J: Judge>(
+pub(in crate::api) async fn command<J: Judge>(
     judge: &J,
     command: Command,
     deadline: Instant,

@@ -16,7 +16,7 @@ use super::*;
 use crate::config::Policy;
 use judge::MemoryJudge;
 
-mod judge;
+pub(in crate::api) mod judge;
 mod refused;
 
 /// Digests of the API keys `a`, `b`, `web`: two tenants, and a credential for the gateway only.

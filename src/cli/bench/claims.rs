@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::StatusCode;
 
-use super::client::{Client, fresh_key};
-use super::{ClaimsArgs, Latency, latency, print, record, summary};
+use super::{ClaimsArgs, Latency, fresh_key, latency, print, record, summary};
+use crate::cli::client::Client;
 
 pub(super) async fn run(args: &ClaimsArgs) -> Result<(), String> {
     let begin = Instant::now() + Duration::from_secs(args.load.warm_up);

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 
 use super::claims::claim_body;
-use super::client::{Client, fresh_key};
-use super::{FailoverArgs, latency, print, record};
+
+use super::{FailoverArgs, fresh_key, latency, print, record};
+use crate::cli::client::Client;
 
 /// A claim that is not answered so soon is sent again, as a client with a short time-out would.
 const PATIENCE: Duration = Duration::from_millis(250);

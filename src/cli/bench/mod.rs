@@ -1,7 +1,6 @@
 //! `oncegate bench`: measures a running cluster. Every load is bounded in connections and time.
 
 mod claims;
-mod client;
 mod failover;
 mod gateway;
 mod upstream;
@@ -164,4 +163,9 @@ fn print(json: bool, value: &serde_json::Value) {
     let figures = fields.iter().filter(|(name, _)| *name != "what");
     let figures: Vec<_> = figures.map(|(name, figure)| format!("{name} {figure}")).collect();
     println!("{what}: {}", figures.join("  "));
+}
+
+/// A key that no other run has used.
+pub(super) fn fresh_key() -> String {
+    format!("{:032x}", rand::random::<u128>())
 }

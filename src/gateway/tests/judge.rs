@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cluster::{Found, Readiness, SubmitError};
+use cluster::{Found, Readiness, SubmitError, Unsettled};
 use protocol::machine::MemoryRecords;
 use protocol::{
     Basis, Batch, Command, Decided, Machine, Outcome, Record, RecordName, RecordStore, Timestamp,
@@ -41,6 +41,8 @@ pub(in crate::gateway) enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::gateway) enum SubmitErrorKind {
     NoLeader,
+    DiskFull,
+    ConfigMismatch,
     Lost,
 }
 
@@ -182,6 +184,10 @@ impl Judge for TestJudge {
             let mut shard = self.0.state.lock().unwrap();
             match shard.take_fault(kind) {
                 Some(Fault::Refused(SubmitErrorKind::NoLeader)) => Err(SubmitError::NoLeader),
+                Some(Fault::Refused(SubmitErrorKind::DiskFull)) => Err(SubmitError::DiskFull),
+                Some(Fault::Refused(SubmitErrorKind::ConfigMismatch)) => {
+                    Err(SubmitError::ConfigMismatch)
+                }
                 Some(Fault::Refused(SubmitErrorKind::Lost)) => Err(SubmitError::Lost),
                 Some(Fault::AnswerLost) => {
                     shard.decide(command, at);
@@ -203,10 +209,19 @@ impl Judge for TestJudge {
         Ok(Found { record, basis })
     }
 
-    fn seen(&self, _: &RecordName) -> Option<Basis> {
+    async fn unsettled(
+        &self,
+        _: Option<(Timestamp, RecordName)>,
+        _: usize,
+        _: Instant,
+    ) -> Result<Vec<Unsettled>, SubmitError> {
+        unreachable!("a gateway lists no records")
+    }
+
+    fn seen(&self, _: &RecordName) -> Result<Basis, SubmitError> {
         let shard = self.0.state.lock().unwrap();
         let basis = Basis { epoch: 0, index: shard.index, time: self.wall() };
-        (!shard.clock_lost).then_some(basis)
+        (!shard.clock_lost).then_some(basis).ok_or(SubmitError::ClockNotTrusted)
     }
 
     fn wall(&self) -> Timestamp {

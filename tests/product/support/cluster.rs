@@ -125,6 +125,11 @@ impl Cluster {
 
     /// Starts the process of a node, with more arguments.
     pub(crate) fn start(&mut self, index: usize, more: &[&str]) {
+        self.start_under("policy.toml", index, more);
+    }
+
+    /// Starts the process of a node under a policy of its own.
+    pub(crate) fn start_under(&mut self, policy_file: &str, index: usize, more: &[&str]) {
         let id = index + 1;
         let log =
             File::options().create(true).append(true).open(self.file(format!("{id}.log"))).unwrap();
@@ -133,7 +138,7 @@ impl Cluster {
             .arg("--config")
             .arg(self.file(format!("{id}.toml")))
             .arg("--policy")
-            .arg(self.file("policy.toml".to_owned()))
+            .arg(self.file(policy_file.to_owned()))
             .args(more)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -157,6 +162,14 @@ impl Cluster {
         kill(pid, Signal::SIGTERM).unwrap();
         let ended = tokio::task::spawn_blocking(move || process.wait().unwrap());
         ended.await.unwrap().code()
+    }
+
+    /// Makes a running node believe that its disk has so many bytes free. The file appears as a
+    /// whole: the node may look at any moment.
+    pub(crate) fn pretend_free_bytes(&self, index: usize, free: u64) {
+        let written = self.file("free-bytes".to_owned());
+        fs::write(&written, free.to_string()).unwrap();
+        fs::rename(written, self.file(format!("data/{}/free-bytes", index + 1))).unwrap();
     }
 
     /// What a node has logged, all its lives together.

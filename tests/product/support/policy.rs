@@ -13,11 +13,7 @@ pub(crate) fn api_key(tenant: &str) -> String {
 pub(crate) fn policy(tenants: &[&str], rest: &str) -> String {
     let mut text = String::new();
     for tenant in tenants {
-        let digest = Sha256::digest(api_key(tenant));
-        let digest: String = digest.iter().fold(String::new(), |mut text, byte| {
-            write!(text, "{byte:02x}").unwrap();
-            text
-        });
+        let digest = digest(&api_key(tenant));
         writeln!(
             text,
             "[[tenant]]\nname = \"{tenant}\"\ncredentials = [{{ name = \"web\", \
@@ -26,6 +22,19 @@ pub(crate) fn policy(tenants: &[&str], rest: &str) -> String {
         .unwrap();
     }
     text + rest
+}
+
+/// An admin for the end of a policy; the name is the token as well.
+pub(crate) fn admin(name: &str, role: &str) -> String {
+    let digest = digest(name);
+    format!("[[admin]]\nname = \"{name}\"\nrole = \"{role}\"\ntoken_sha256 = \"{digest}\"\n")
+}
+
+fn digest(secret: &str) -> String {
+    Sha256::digest(secret).iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
 }
 
 /// Short leases, so that tests need not wait long for them to end.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cluster::{Found, Readiness, SubmitError};
+use cluster::{Found, Readiness, SubmitError, Unsettled};
 use protocol::machine::MemoryRecords;
 use protocol::{
     Basis, Batch, Command, Decided, Machine, Millis, RecordName, RecordStore, Timestamp,
@@ -18,7 +18,7 @@ const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 /// The judge. Clones share it.
 #[derive(Clone)]
-pub(super) struct MemoryJudge(Arc<Mutex<Shard>>);
+pub(in crate::api) struct MemoryJudge(Arc<Mutex<Shard>>);
 
 struct Shard {
     machine: Machine,
@@ -54,22 +54,22 @@ impl Default for MemoryJudge {
 }
 
 impl MemoryJudge {
-    pub(super) fn advance(&self, span: Millis) {
+    pub(in crate::api) fn advance(&self, span: Millis) {
         let mut shard = self.0.lock().unwrap();
         shard.now = shard.now.plus(span);
     }
 
-    pub(super) fn submitted(&self) -> usize {
+    pub(in crate::api) fn submitted(&self) -> usize {
         self.0.lock().unwrap().submitted
     }
 
     /// The next command is decided, but its answer is lost.
-    pub(super) fn lose_answer(&self) {
+    pub(in crate::api) fn lose_answer(&self) {
         self.0.lock().unwrap().faults.push_back(Fault::AnswerLost);
     }
 
     /// The next command is not decided.
-    pub(super) fn refuse(&self, error: SubmitError) {
+    pub(in crate::api) fn refuse(&self, error: SubmitError) {
         self.0.lock().unwrap().faults.push_back(Fault::Refused(error));
     }
 
@@ -106,10 +106,34 @@ impl Judge for MemoryJudge {
         Ok(Found { record, basis: Basis { epoch: 0, index: shard.index, time: shard.now } })
     }
 
-    fn seen(&self, _: &RecordName) -> Option<Basis> {
+    async fn unsettled(
+        &self,
+        after: Option<(Timestamp, RecordName)>,
+        limit: usize,
+        _: Instant,
+    ) -> Result<Vec<Unsettled>, SubmitError> {
+        let shard = self.0.lock().unwrap();
+        let mut all: Vec<_> = shard
+            .records
+            .iter()
+            .filter_map(|(name, record)| {
+                let since = record.indeterminate_since()?;
+                Some(Unsettled { since, name: name.clone(), record: record.clone() })
+            })
+            .filter(|it| {
+                after.as_ref().is_none_or(|after| (it.since, &it.name) > (after.0, &after.1))
+            })
+            .collect();
+        all.sort_by(|a, b| (a.since, &a.name).cmp(&(b.since, &b.name)));
+        all.truncate(limit);
+        Ok(all)
+    }
+
+    fn seen(&self, _: &RecordName) -> Result<Basis, SubmitError> {
         let shard = self.0.lock().unwrap();
         let index = if shard.index_forgotten { 0 } else { shard.index };
-        shard.clock_trusted.then_some(Basis { epoch: 0, index, time: shard.now })
+        let basis = Basis { epoch: 0, index, time: shard.now };
+        shard.clock_trusted.then_some(basis).ok_or(SubmitError::ClockNotTrusted)
     }
 
     fn wall(&self) -> Timestamp {

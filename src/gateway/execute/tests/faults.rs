@@ -223,6 +223,28 @@ async fn a_claim_that_cannot_be_decided_runs_nothing() {
     assert!(stub.seen().is_empty());
 }
 
+#[tokio::test]
+async fn a_claim_that_is_refused_for_long_is_answered_at_once_with_the_cause() {
+    let stub = Stub::answering(CREATED).await;
+    let bench = Bench::new(stub.address);
+    for (kind, code, words) in [
+        (SubmitErrorKind::DiskFull, "shard-unavailable", "disk is full"),
+        (SubmitErrorKind::ConfigMismatch, "config-mismatch", "policy is not the cluster's"),
+    ] {
+        let before = bench.judge.submitted(Kind::Claim);
+        bench.judge.fail(Kind::Claim, Fault::Refused(kind));
+        let refused = bench.ask("x").await;
+        assert_eq!((refused.status.as_u16(), refused.code().as_str()), (503, code));
+        assert!(refused.header("retry-after").is_some());
+        let text = String::from_utf8_lossy(&refused.body);
+        assert!(text.contains(words), "{text}");
+        assert_eq!(bench.judge.submitted(Kind::Claim), before + 1, "not tried again");
+    }
+    assert_eq!(bench.judge.record(), None);
+    assert!(stub.seen().is_empty());
+    assert_eq!(bench.ask("x").await.status, 201, "the key is free");
+}
+
 /// An operator settles the record while the execution runs: the client gets the operator's outcome,
 /// never one that only the gateway knows.
 #[tokio::test]

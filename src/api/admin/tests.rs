@@ -1,0 +1,317 @@
+//! The admin API over a judge that decides with the real machine, in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request as HttpRequest;
+use http_body_util::BodyExt;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use protocol::Millis;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tower::ServiceExt;
+
+use crate::api::claims::tests::judge::MemoryJudge;
+use crate::config::Policy;
+
+struct Served {
+    judge: MemoryJudge,
+    router: Router,
+}
+
+fn policy() -> String {
+    let digest = |secret: &str| -> String {
+        Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let worker = |tenant: &str| {
+        format!(
+            "[[tenant]]\nname = \"{tenant}\"\ncredentials = [{{ name = \"worker\", \
+             use = [\"claims\"], api_key_sha256 = \"{}\" }}]\n",
+            digest(tenant)
+        )
+    };
+    let admin = |name: &str, role: &str| {
+        format!(
+            "[[admin]]\nname = \"{name}\"\nrole = \"{role}\"\ntoken_sha256 = \"{}\"\n",
+            digest(name)
+        )
+    };
+    [worker("A"), worker("B"), admin("ops", "operator"), admin("eye", "viewer")].concat()
+}
+
+fn serve() -> Served {
+    let judge = MemoryJudge::default();
+    let (policy, _) = Policy::parse(Path::new("policy.toml"), &policy()).unwrap();
+    let metrics = PrometheusBuilder::new().build_recorder().handle();
+    let router = crate::api::router(judge.clone(), Arc::new(policy), metrics);
+    Served { judge, router }
+}
+
+impl Served {
+    async fn send(&self, method: &str, path: &str, secret: &str, body: Value) -> (u16, Value) {
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let request = HttpRequest::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", format!("Bearer {secret}"))
+            .body(body)
+            .unwrap();
+        let (head, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        (head.status.as_u16(), serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
+    async fn claim(&self, tenant: &str, key: &str, attempt: &str) -> (u16, Value) {
+        let body = json!({
+            "operation": "charge", "key": key, "attempt": attempt, "lease": "10s",
+            "fingerprint": "f",
+        });
+        self.send("POST", "/v1/claims", tenant, body).await
+    }
+
+    /// Claims a key and gives up, so that nobody can tell. Returns the grant.
+    async fn lose(&self, tenant: &str, key: &str) -> Value {
+        let (status, granted) = self.claim(tenant, key, "first").await;
+        assert_eq!(status, 201, "{granted}");
+        let grant = json!({
+            "operation": "charge", "key": key,
+            "fence": granted["fence"], "token": granted["token"],
+        });
+        let (status, answer) = self.send("POST", "/v1/claims/unknown", tenant, grant.clone()).await;
+        assert_eq!((status, &answer["state"]), (200, &json!("indeterminate")));
+        grant
+    }
+
+    async fn resolve(&self, secret: &str, body: Value) -> (u16, Value) {
+        self.send("POST", "/v1/admin/records/resolve", secret, body).await
+    }
+
+    async fn list(&self, query: &str) -> Value {
+        let path = format!("/v1/admin/records{query}");
+        let (status, list) = self.send("GET", &path, "eye", Value::Null).await;
+        assert_eq!(status, 200, "{list}");
+        list
+    }
+}
+
+fn released(grant: &Value, tenant: &str) -> Value {
+    json!({
+        "tenant": tenant, "operation": "charge", "key": grant["key"], "fence": grant["fence"],
+        "verdict": "released", "reason": "the provider never saw it",
+    })
+}
+
+fn completed(grant: &Value, tenant: &str) -> Value {
+    let response = json!({ "status": 201, "json": { "id": "ch_1" } });
+    with(with(released(grant, tenant), "verdict", json!("completed")), "response", response)
+}
+
+fn with(mut body: Value, name: &str, value: Value) -> Value {
+    body[name] = value;
+    body
+}
+
+fn without(mut body: Value, name: &str) -> Value {
+    body.as_object_mut().unwrap().remove(name);
+    body
+}
+
+fn assert_problem(answer: &(u16, Value), status: u16, code: &str) {
+    assert_eq!((answer.0, answer.1["code"].as_str()), (status, Some(code)), "{}", answer.1);
+}
+
+#[tokio::test]
+async fn what_nobody_can_tell_is_listed_oldest_first_in_pages() {
+    let served = serve();
+    assert_eq!(served.list("").await, json!({ "records": [], "next": null }));
+    for (tenant, key) in [("A", "k1"), ("B", "k2"), ("A", "k3")] {
+        served.lose(tenant, key).await;
+        served.judge.advance(Millis::from_secs(1));
+    }
+    served.claim("A", "in flight", "x").await;
+    let keys = |list: &Value| -> Vec<String> {
+        let records = list["records"].as_array().unwrap();
+        records.iter().map(|it| format!("{} {}", it["tenant"], it["key"])).collect()
+    };
+    let first = served.list("?limit=2").await;
+    assert_eq!(keys(&first), [r#""A" "k1""#, r#""B" "k2""#]);
+    assert_eq!(first["records"][0]["operation"], "charge");
+    assert_eq!(first["records"][0]["state"], "indeterminate");
+    assert!(first["records"][0]["releasable_at"].is_string());
+    let second = served.list(&format!("?limit=2&after={}", first["next"].as_str().unwrap())).await;
+    assert_eq!(keys(&second), [r#""A" "k3""#]);
+    assert_eq!(second["next"], Value::Null);
+
+    let id = first["records"][1]["record"].as_str().unwrap();
+    let path = format!("/v1/admin/record?record={id}");
+    let by_id = served.send("GET", &path, "eye", Value::Null).await;
+    let path = "/v1/admin/record?tenant=B&operation=charge&key=k2";
+    let by_name = served.send("GET", path, "ops", Value::Null).await;
+    assert_eq!(by_id, by_name);
+    assert_eq!((by_id.0, &by_id.1["key"]), (200, &json!("k2")));
+}
+
+#[tokio::test]
+async fn only_admins_are_let_in_and_viewers_change_nothing() {
+    let served = serve();
+    let grant = served.lose("A", "k").await;
+    for secret in ["A", "nobody", ""] {
+        let listed = served.send("GET", "/v1/admin/records", secret, Value::Null).await;
+        assert_problem(&listed, 401, "unauthenticated");
+        assert_problem(
+            &served.resolve(secret, completed(&grant, "A")).await,
+            401,
+            "unauthenticated",
+        );
+    }
+    assert_problem(&served.resolve("eye", completed(&grant, "A")).await, 403, "forbidden");
+    let forget =
+        json!({ "tenant": "A", "operation": "charge", "key": "k", "fence": 1, "reason": "r" });
+    let forgotten = served.send("POST", "/v1/admin/records/forget", "eye", forget).await;
+    assert_problem(&forgotten, 403, "forbidden");
+    assert_problem(&served.claim("ops", "k", "x").await, 401, "unauthenticated");
+    assert_eq!(served.list("").await["records"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_settled_outcome_is_replayed_and_the_late_holder_is_stale() {
+    let served = serve();
+    let grant = served.lose("A", "k").await;
+    assert_problem(&served.claim("A", "k", "again").await, 409, "outcome-indeterminate");
+    let (status, answer) = served.resolve("ops", completed(&grant, "A")).await;
+    assert_eq!((status, &answer["state"]), (200, &json!("completed")), "{answer}");
+    assert!(answer["fence"].as_u64() > grant["fence"].as_u64());
+
+    let (status, replay) = served.claim("A", "k", "again").await;
+    assert_eq!((status, &replay["response"]["json"]), (200, &json!({ "id": "ch_1" })));
+    let late = with(grant.clone(), "json", json!({ "id": "ch_2" }));
+    let late = served.send("POST", "/v1/claims/complete", "A", late).await;
+    assert_problem(&late, 409, "stale-fence");
+    let path = "/v1/claims?operation=charge&key=k";
+    let (_, record) = served.send("GET", path, "A", Value::Null).await;
+    assert_eq!(record["by_operator"], true);
+    let decision = &record["history"][0];
+    assert_eq!((&decision["by"], &decision["verdict"]), (&json!("ops"), &json!("completed")));
+    assert_eq!(decision["reason"], "the provider never saw it");
+    assert_eq!(served.list("").await["records"], json!([]));
+}
+
+#[tokio::test]
+async fn a_release_waits_for_what_may_still_run_unless_it_is_forced() {
+    let served = serve();
+    for force in [false, true] {
+        let key = if force { "forced" } else { "waited" };
+        let grant = served.lose("A", key).await;
+        let early = served.resolve("ops", released(&grant, "A")).await;
+        assert_problem(&early, 409, "invalid-request");
+        assert!(early.1["detail"].as_str().unwrap().contains("until 20"), "{}", early.1);
+        if !force {
+            served.judge.advance(Millis::from_secs(10 + 60 + 1));
+        }
+        let body = with(released(&grant, "A"), "force", json!(force));
+        let (status, answer) = served.resolve("ops", body).await;
+        assert_eq!((status, &answer["state"]), (200, &json!("released")), "{answer}");
+        let (status, granted) = served.claim("A", key, "second").await;
+        assert_eq!((status, &granted["attempt_no"]), (201, &json!(1)), "{granted}");
+        let path = format!("/v1/admin/record?tenant=A&operation=charge&key={key}");
+        let (_, record) = served.send("GET", &path, "eye", Value::Null).await;
+        assert_eq!(record["history"][0]["forced"], force);
+    }
+}
+
+#[tokio::test]
+async fn a_decision_about_what_has_moved_on_changes_nothing() {
+    let served = serve();
+    let grant = served.lose("A", "k").await;
+    let other = with(completed(&grant, "A"), "fence", json!(grant["fence"].as_u64().unwrap() + 1));
+    assert_problem(&served.resolve("ops", other).await, 409, "stale-fence");
+    served.resolve("ops", completed(&grant, "A")).await;
+    assert_problem(&served.resolve("ops", completed(&grant, "A")).await, 409, "stale-fence");
+
+    let (_, granted) = served.claim("A", "in flight", "x").await;
+    let early = json!({ "key": "in flight", "fence": granted["fence"] });
+    let running = served.resolve("ops", completed(&early, "A")).await;
+    assert_problem(&running, 409, "invalid-request");
+    let absent = served.resolve("ops", completed(&json!({ "key": "no", "fence": 1 }), "A")).await;
+    assert_problem(&absent, 404, "not-found");
+}
+
+#[tokio::test]
+async fn a_forgotten_key_is_free_some_seconds_later() {
+    let served = serve();
+    let (_, granted) = served.claim("A", "k", "x").await;
+    let forget = json!({
+        "tenant": "A", "operation": "charge", "key": "k", "fence": granted["fence"],
+        "reason": "a test order",
+    });
+    let path = "/v1/admin/records/forget";
+    let running = served.send("POST", path, "ops", forget.clone()).await;
+    assert_problem(&running, 409, "invalid-request");
+    let complete = json!({
+        "operation": "charge", "key": "k", "fence": granted["fence"], "token": granted["token"],
+        "json": 1,
+    });
+    assert_eq!(served.send("POST", "/v1/claims/complete", "A", complete).await.0, 200);
+    served.judge.lose_answer();
+    let (status, answer) = served.send("POST", path, "ops", forget).await;
+    assert_eq!((status, &answer["state"]), (200, &json!("forgotten")), "{answer}");
+    assert_problem(&served.claim("A", "k", "y").await, 503, "shard-unavailable");
+    served.judge.advance(Millis::new(answer["free_in_ms"].as_u64().unwrap() + 1));
+    assert_eq!(served.claim("A", "k", "z").await.0, 201);
+}
+
+#[tokio::test]
+async fn a_decision_whose_answer_was_lost_is_found_in_the_record() {
+    let served = serve();
+    for verdict in ["completed", "released"] {
+        let grant = served.lose("A", verdict).await;
+        let body = match verdict {
+            "completed" => completed(&grant, "A"),
+            _ => with(released(&grant, "A"), "force", json!(true)),
+        };
+        served.judge.lose_answer();
+        let (status, answer) = served.resolve("ops", body).await;
+        assert_eq!((status, &answer["state"]), (200, &json!(verdict)), "{answer}");
+    }
+    let grant = served.lose("A", "undecided").await;
+    served.judge.refuse(cluster::SubmitError::Lost);
+    let lost = served.resolve("ops", completed(&grant, "A")).await;
+    assert_problem(&lost, 503, "shard-unavailable");
+    assert_eq!(served.list("").await["records"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_refused() {
+    let served = serve();
+    let grant = served.lose("A", "k").await;
+    let before = served.judge.submitted();
+    let good = completed(&grant, "A");
+    for (body, word) in [
+        (without(good.clone(), "reason"), "reason"),
+        (with(good.clone(), "reason", json!(" ")), "reason"),
+        (with(good.clone(), "reason", json!("a\nb")), "reason"),
+        (with(good.clone(), "reason", json!("x".repeat(501))), "reason"),
+        (without(good.clone(), "fence"), "fence"),
+        (without(good.clone(), "tenant"), "tenant"),
+        (with(good.clone(), "record", json!("AQ")), "record"),
+        (with(good.clone(), "verdict", json!("maybe")), "verdict"),
+        (with(good.clone(), "verdict", json!("released")), "response"),
+        (without(good.clone(), "response"), "response"),
+        (with(good.clone(), "key", json!("")), "key"),
+        (with(good.clone(), "colour", json!(1)), "colour"),
+        (json!({ "record": "?", "fence": 1, "verdict": "released", "reason": "r" }), "record"),
+        (json!({ "record": "AQ", "fence": 1, "verdict": "released", "reason": "r" }), "record"),
+    ] {
+        let (status, answer) = served.resolve("ops", body.clone()).await;
+        assert_eq!(status, 400, "{body}: {answer}");
+        assert!(answer["detail"].as_str().unwrap().contains(word), "{body}: {answer}");
+    }
+    for query in ["?limit=0", "?limit=101", "?after=%21", "?after=AQ", "?colour=1"] {
+        let path = format!("/v1/admin/records{query}");
+        let (status, answer) = served.send("GET", &path, "eye", Value::Null).await;
+        assert_eq!(status, 400, "{query}: {answer}");
+    }
+    assert_eq!(served.judge.submitted(), before, "nothing was submitted");
+}
