@@ -12,7 +12,10 @@ use crate::problem::{Code, Problem};
 
 /// The longest request target in bytes, as most servers have it. A route that is not listed is
 /// named by its path, so this bounds the names of records as well.
-const TARGET_BYTES_MAX: usize = 8 * 1024;
+pub(crate) const TARGET_BYTES_MAX: usize = 8 * 1024;
+
+/// The methods that a refusal names.
+const METHODS: &str = "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE";
 
 /// Checks the head of a request.
 ///
@@ -21,9 +24,9 @@ const TARGET_BYTES_MAX: usize = 8 * 1024;
 pub fn check(head: &Parts) -> Result<(), Problem> {
     if matches!(head.method, Method::CONNECT | Method::TRACE) {
         let detail = format!("{} is not supported", head.method);
-        return Err(Problem::new(Code::MethodNotAllowed, detail)
-            .allow("GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE"));
+        return Err(Problem::new(Code::MethodNotAllowed, detail).allow(METHODS));
     }
+    spelled_as_known(&head.method)?;
     target(&head.method, &head.uri)?;
     host(head)?;
     transfer_encoding(&head.headers)?;
@@ -33,6 +36,18 @@ pub fn check(head: &Parts) -> Result<(), Problem> {
     if head.headers.contains_key(UPGRADE) {
         let detail = "this server speaks HTTP/1.1 and upgrades to nothing else";
         return Err(Problem::new(Code::UpgradeRefused, detail));
+    }
+    Ok(())
+}
+
+/// Methods are told apart by case, but some programs write them in capitals before they look:
+/// `post` would be passed on as something else than a POST, and then be executed as one,
+/// unprotected.
+fn spelled_as_known(method: &Method) -> Result<(), Problem> {
+    let capitals = method.as_str().to_ascii_uppercase();
+    if capitals != method.as_str() {
+        let detail = format!("the method {method} is not known; methods are written in capitals");
+        return Err(Problem::new(Code::MethodNotAllowed, detail).allow(METHODS));
     }
     Ok(())
 }

@@ -49,6 +49,9 @@ pub enum SubmitError {
     /// leader with the rest.
     #[error("this node's policy is not the cluster's")]
     ConfigMismatch,
+    /// Nothing is ever kept under so long a name.
+    #[error("name is too long")]
+    NameTooLong,
 }
 
 impl SubmitError {
@@ -61,14 +64,15 @@ impl SubmitError {
             | Self::DiskFull
             | Self::Stopping
             | Self::Expired
-            | Self::ConfigMismatch => Certainty::Definite,
+            | Self::ConfigMismatch
+            | Self::NameTooLong => Certainty::Definite,
             Self::TimedOut | Self::Lost => Certainty::Indefinite,
         }
     }
 
     /// Whether the cause stays until an operator acts, so that nobody should wait for it to pass.
     pub const fn is_lasting(&self) -> bool {
-        matches!(self, Self::DiskFull | Self::ConfigMismatch)
+        matches!(self, Self::DiskFull | Self::ConfigMismatch | Self::NameTooLong)
     }
 }
 

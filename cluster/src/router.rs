@@ -165,6 +165,9 @@ impl Router {
 
     /// Reads a record through the log of its shard; retries what is definite until `deadline`.
     pub(crate) async fn read(&self, name: &RecordName, deadline: Instant) -> ReadAnswer {
+        if name.is_too_long() {
+            return Err(SubmitError::NameTooLong);
+        }
         let id = self.table.shard_of(name);
         let found = self.retry(deadline, |deadline| self.try_read(id, name, deadline)).await?;
         self.seen[usize::from(id.0)].observe(found.basis);

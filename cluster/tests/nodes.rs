@@ -12,7 +12,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::{Node, NodeConfig, NodeId, Peer, Readiness, Secret, StartError, SystemClock};
+use cluster::{
+    Node, NodeConfig, NodeId, Peer, Readiness, Secret, StartError, SubmitError, SystemClock,
+};
 use protocol::command::{Claim, Grant};
 use protocol::record::{OnUnknown, Retention, State, Terms};
 use protocol::response::StoredBody;
@@ -185,6 +187,21 @@ async fn body_of(node: &Node, key: &str) -> Vec<u8> {
         },
         other => panic!("{key}: {other:?}"),
     }
+}
+
+/// What no record store could hold never gets into the log, whoever lets it through.
+#[tokio::test]
+async fn a_name_that_is_too_long_is_refused_before_anything_is_proposed() {
+    let cluster = Cluster::started(3, 2).await;
+    let long = RecordName::from_bytes(vec![b'a'; 70_000]);
+    let deadline = || Instant::now() + PATIENCE;
+    for node in 0..3 {
+        let node = cluster.node(node);
+        let expire = Command::Expire { name: long.clone() };
+        assert_eq!(node.submit(expire, deadline()).await, Err(SubmitError::NameTooLong));
+        assert_eq!(node.read(&long, deadline()).await, Err(SubmitError::NameTooLong));
+    }
+    complete(cluster.node(0), "short", b"x".to_vec()).await;
 }
 
 #[tokio::test]

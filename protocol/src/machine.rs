@@ -84,6 +84,11 @@ impl Machine {
         let next_fence = Fence::new(self.epoch, self.grants + 1);
         let context = Context { now: self.time, index, epoch: self.epoch, next_fence };
         let name = command.name();
+        if name.is_too_long() {
+            // Those who submit commands refuse it before; a log that has one all the same must be
+            // applied by every replica, and to the same end.
+            return Ok(Outcome::Conflict);
+        }
         let before = records.get(name)?;
         let decision = decide(&context, before.as_ref(), command);
         match &decision.next {

@@ -7,5 +7,5 @@
 mod answer;
 mod header;
 
-pub use answer::{AnswersFrom, Effect, StoreRuleError, StoreRules, classify};
+pub use answer::{AnswersFrom, Effect, StoreRuleError, StoreRules, classify, is_never_stored};
 pub use header::{NeverStored, check_stored_header, is_stored_header};

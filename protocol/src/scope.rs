@@ -9,6 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::key::IdempotencyKey;
 
+/// The longest name in bytes: the longest path that names an operation, the longest key, and room
+/// for the rest.
+///
+/// No name in use comes near it. It is a bound of the decision itself, so that no command, from
+/// wherever it comes, can put something into the log that a record store could not hold.
+pub const NAME_BYTES_MAX: usize = 16 * 1024;
+
 /// The namespace in which a key is unique.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
@@ -72,6 +79,11 @@ impl RecordName {
     /// A name from the bytes of [`RecordName::as_bytes`], as the record store keeps them.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
+    }
+
+    /// Whether the name is so long that nothing is ever kept under it.
+    pub fn is_too_long(&self) -> bool {
+        self.0.len() > NAME_BYTES_MAX
     }
 
     /// The bytes of the name; equal names have equal bytes, different names different ones.

@@ -23,6 +23,11 @@ pub fn parse_upstream(text: &str) -> Result<Uri, &'static str> {
     if uri.scheme() != Some(&Scheme::HTTP) || !whole {
         return Err(FORM);
     }
+    // A port that is no number of sixteen bits reads as none, and none would be the scheme's own.
+    let has_port = authority.as_str().len() > authority.host().len();
+    if has_port && authority.port_u16().is_none_or(|port| port == 0) {
+        return Err("has a port that is not 1 to 65535");
+    }
     Ok(uri)
 }
 
@@ -51,6 +56,35 @@ pub(super) fn distinct(findings: &Findings<'_>, listeners: &[Option<&Located<Soc
         if listeners[..index].iter().any(|earlier| taken(&earlier)) {
             let message = format!("{} is another listener's address as well", listener.value);
             findings.error(&listener.at, "address-taken-twice", message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upstream_is_an_http_authority_with_a_real_port() {
+        for fine in ["http://a", "http://a:80", "http://127.0.0.1:65535", "http://[::1]:8080/"] {
+            assert!(parse_upstream(fine).is_ok(), "{fine}");
+        }
+        for wrong in [
+            "http://a:0",
+            "http://a:65536",
+            "http://a:99999",
+            "http://a:",
+            "http://a:x",
+            "a:80",
+            "http://u@a",
+            "http://a/x",
+            "http://a?x",
+            "https://a",
+            "ftp://a",
+            "http://",
+            "",
+        ] {
+            assert!(parse_upstream(wrong).is_err(), "{wrong}");
         }
     }
 }

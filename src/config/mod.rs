@@ -39,6 +39,9 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
+/// The longest name of an operation, in bytes: a method and the longest path of a request.
+const OPERATION_BYTES_MAX: usize = 8 + crate::strict::TARGET_BYTES_MAX;
+
 /// `oncegate.toml`: what one process is told.
 #[derive(Clone, Debug)]
 pub struct Process {
@@ -263,6 +266,9 @@ impl Policy {
     /// name of its own for work that no route begins, with the default settings. `None` when it is
     /// no name, or when only listed operations are protected.
     pub fn named<'a>(&'a self, name: &str) -> Option<Matched<'a>> {
+        if name.len() > OPERATION_BYTES_MAX {
+            return None;
+        }
         if let Some(&index) = self.by_name.get(name) {
             let operation = &self.operations[index];
             return Some(Matched { operation, name: operation.name.as_str().into(), listed: true });

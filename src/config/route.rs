@@ -6,6 +6,8 @@ use http::Method;
 use percent::normal_segments;
 use thiserror::Error;
 
+use super::OPERATION_BYTES_MAX;
+
 mod percent;
 
 /// A method and a path whose segments are literal or stand for any text: `POST
@@ -35,6 +37,9 @@ pub enum RouteError {
     /// A segment has a brace but is not `{name}`.
     #[error("has a segment with a brace that is not a whole \"{{name}}\"")]
     Brace,
+    /// It is longer than any request's path.
+    #[error("is longer than the path of any request")]
+    TooLong,
     /// The path has a query, an encoded letter or a dot segment.
     #[error("must be a plain path: no query, no \"//\", no dot segments, letters not encoded")]
     Path,
@@ -55,6 +60,9 @@ impl Route {
     /// # Errors
     /// See [`RouteError`].
     pub fn parse(text: &str) -> Result<Self, RouteError> {
+        if text.len() > OPERATION_BYTES_MAX {
+            return Err(RouteError::TooLong);
+        }
         let (method, path) = text.split_once(' ').ok_or(RouteError::Form)?;
         let path = path.strip_prefix('/').ok_or(RouteError::Form)?;
         let method: Method = method.parse().map_err(|_| RouteError::Form)?;

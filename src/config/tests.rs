@@ -145,6 +145,13 @@ fn an_operation_is_found_by_its_name_and_by_any_of_its_requests() {
         assert!(keyed.named(no_name).is_none(), "{no_name:?}");
     }
     assert!(keyed.named("GET /other").is_none());
+    let long = |bytes: usize| format!("POST /{}", "a".repeat(bytes));
+    assert!(keyed.named(&long(8000)).is_some());
+    for bytes in [8200, 65_400, 65_500, 70_000] {
+        assert!(keyed.named(&long(bytes)).is_none());
+        let text = format!("[[operation]]\nmatch = \"{}\"\n", long(bytes));
+        assert_refused(&text, "wrong-value");
+    }
     let listed = policy(&format!("protect = \"listed\"\n{text}")).unwrap();
     assert!(listed.named("POST /v1/x/7").is_some());
     assert!(listed.named("POST /other").is_none());

@@ -90,6 +90,7 @@ pub(crate) fn request_headers(client: &HeaderMap, caller: &Caller<'_>) -> Header
     if !caller.authorization {
         headers.remove(AUTHORIZATION);
     }
+    drop_twins(&mut headers, caller.tenant_header);
     if let Some(name) = caller.tenant_header {
         headers.remove(name);
         if let Some(value) =
@@ -115,7 +116,7 @@ pub(crate) fn protect(headers: &mut HeaderMap, protected: &Protected, body_bytes
 /// Makes of an upstream's header lines those that the client sees.
 pub(crate) fn answer_headers(mut headers: HeaderMap) -> HeaderMap {
     drop_connection_fields(&mut headers);
-    for spoken_by_the_gateway in [&REPLAYED, &OUTCOME] {
+    for spoken_by_the_gateway in [&REPLAYED, &OUTCOME, &STATUS, &EXPIRES] {
         headers.remove(spoken_by_the_gateway);
     }
     headers
@@ -134,6 +135,22 @@ fn drop_connection_fields(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = connection_options(headers).collect();
     for name in named.iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
+    }
+}
+
+/// Removes fields whose names differ from the gateway's own only by `_` in the place of `-`: many
+/// servers hand both to a program under one name, and a client must not speak for the gateway.
+fn drop_twins(headers: &mut HeaderMap, tenant_header: Option<&HeaderName>) {
+    let own = [KEY, FENCE, ATTEMPT, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO];
+    let own: Vec<HeaderName> = own.into_iter().chain(tenant_header.cloned()).collect();
+    let folded = |name: &HeaderName| name.as_str().replace('_', "-");
+    let is_twin = |name: &&HeaderName| {
+        name.as_str().contains('_')
+            && own.iter().any(|own| folded(own) == folded(name) && own != name)
+    };
+    let twins: Vec<HeaderName> = headers.keys().filter(is_twin).cloned().collect();
+    for twin in twins {
+        headers.remove(twin);
     }
 }
 

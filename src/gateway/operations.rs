@@ -18,7 +18,8 @@ pub(crate) enum Course {
 
 /// The operation that a request belongs to, and the course that it takes.
 ///
-/// Only `POST` and `PATCH` are ever protected: for the other methods a key has no effect. An
+/// Only `POST` and `PATCH` are ever protected: for the other methods of HTTP a key has no effect by
+/// their nature, and a client of any further method is told that it has none. An
 /// operation that is listed protects what brings a key, and what must bring one; a route that is
 /// not listed does so by the policy's `protect`.
 pub(crate) fn course<'a>(
@@ -28,10 +29,15 @@ pub(crate) fn course<'a>(
     headers: &HeaderMap,
 ) -> (Matched<'a>, Course) {
     let matched = policy.matching(method, path);
-    if *method != Method::POST && *method != Method::PATCH {
-        return (matched, Course::Pass);
-    }
     let keyed = brings_key(headers, &matched.operation.headers);
+    match *method {
+        Method::POST | Method::PATCH => {}
+        Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE => {
+            return (matched, Course::Pass);
+        }
+        _ if keyed => return (matched, Course::PassIgnoringKey),
+        _ => return (matched, Course::Pass),
+    }
     let honoured = matched.listed || policy.protect == Protect::Keyed;
     let course = match (keyed, honoured) {
         (true, true) => Course::Protect,

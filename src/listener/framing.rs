@@ -15,7 +15,8 @@ pub(super) struct Framing {
     line: Vec<u8>,
     /// Heads seen whole.
     heads: u64,
-    /// The number of the first head that gives more than one length, where there was one.
+    /// The number of the first head that gives more than one length, or that could not be told from
+    /// a body, where there was one.
     ambiguous: Option<u64>,
 }
 
@@ -31,7 +32,7 @@ enum State {
     ChunkSize,
     /// Within the trailer fields after the last chunk.
     Trailers,
-    /// The bytes make no sense any more: the HTTP library refuses them, or was told to close.
+    /// The bytes make no sense any more: the HTTP library refuses them, or is told to close.
     Lost,
 }
 
@@ -89,7 +90,8 @@ impl Framing {
         }
     }
 
-    /// The number, from 0, of the first head that gives more than one length.
+    /// The number, from 0, of the first head that gives more than one length or could not be
+    /// followed.
     pub(super) fn ambiguous(&self) -> Option<u64> {
         self.ambiguous
     }
@@ -138,6 +140,10 @@ impl Framing {
             State::Trailers => return,
             State::ChunkEnd | State::Bytes { .. } | State::Lost => State::Lost,
         };
+        if matches!(next, State::Lost) {
+            // Should the library still read a request from here on, nobody has checked its head.
+            self.ambiguous.get_or_insert(self.heads);
+        }
         self.state = next;
     }
 }
@@ -152,8 +158,10 @@ impl State {
 
     fn after_chunk_size(line: &[u8]) -> Self {
         let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-        let size =
-            str::from_utf8(&line[..digits]).ok().and_then(|d| u64::from_str_radix(d, 16).ok());
+        // A size whose end was not kept could be any.
+        let whole = digits < LINE_KEPT;
+        let size = str::from_utf8(&line[..digits]).ok().filter(|_| whole);
+        let size = size.and_then(|digits| u64::from_str_radix(digits, 16).ok());
         match size {
             None => Self::Lost,
             Some(0) => Self::Trailers,
@@ -230,6 +238,17 @@ mod tests {
     fn a_length_that_is_not_seen_whole_is_ambiguous() {
         let head = format!("POST / HTTP/1.1\r\nContent-Length:{}5\r\n\r\n", " ".repeat(80));
         assert_eq!(fed(&[head.as_bytes()], 9).ambiguous(), Some(0));
+    }
+
+    /// The library reads any number of leading zeros; what follows must not go unchecked.
+    #[test]
+    fn after_a_chunk_that_is_not_followed_the_next_head_is_refused() {
+        let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let zeros = format!("{head}{}f\r\n\r\nX: 1\r\n\r\nyy:zz\r\n0\r\n\r\n", "0".repeat(70));
+        for size in [1, 7, 1000] {
+            assert_eq!(fed(&[zeros.as_bytes(), BOTH], size).ambiguous(), Some(1));
+            assert_eq!(fed(&[head.as_bytes(), b"1\r\nxx\r\n", BOTH], size).ambiguous(), Some(1));
+        }
     }
 
     #[test]

@@ -79,11 +79,12 @@ impl Problem {
             .retry_after(Millis::from_secs(rand::random_range(1..=most)))
     }
 
-    /// The key's outcome is known, but its body was too large to keep.
+    /// The key's outcome is known, but its body was not kept.
     pub fn not_replayable(response: &StoredResponse) -> Self {
         let mut problem = Self::new(
             Code::ResponseNotReplayable,
-            "the request was executed; its response was too large to keep and cannot be replayed",
+            "the request was executed; its response was too large or too slow to be kept, and \
+             cannot be replayed",
         )
         .member("status_of_response", response.status);
         let location = response.headers.iter().find(|header| header.name == LOCATION.as_str());
@@ -237,6 +238,7 @@ impl From<SubmitError> for Problem {
             SubmitError::ConfigMismatch => {
                 Self::new(Code::ConfigMismatch, detail).retry_after(MISMATCH_RETRY)
             }
+            SubmitError::NameTooLong => Self::invalid(detail),
             _ => Self::unavailable(detail),
         }
     }

@@ -27,6 +27,14 @@ fn a_plain_request_passes() {
 }
 
 #[test]
+fn a_method_in_small_letters_is_none() {
+    for method in ["post", "Post", "patch", "get", "propfind"] {
+        assert_eq!(refused(method, "/", &[("host", "a")]), Some(405), "{method}");
+    }
+    assert_eq!(refused("PROPFIND", "/", &[("host", "a")]), None);
+}
+
+#[test]
 fn a_host_is_there_once_and_is_a_host() {
     assert_eq!(refused("GET", "/", &[]), Some(400));
     assert_eq!(refused("GET", "/", &[("host", "a"), ("host", "a")]), Some(400));

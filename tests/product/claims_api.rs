@@ -95,6 +95,34 @@ fn a_released_claim_is_free_and_an_unknown_one_is_not() {
     });
 }
 
+/// The whole cluster once fell to such a call, and fell again after each restart.
+#[test]
+fn a_name_that_is_too_long_is_refused_and_every_node_lives() {
+    run(async {
+        let upstream = Upstream::start().await;
+        let setup = Setup::new(policy(&["a"], SHORT_LEASES), upstream.address);
+        let cluster = setup.start().await;
+        for bytes in [9_000, 65_500, 70_000, 1_000_000] {
+            let mut body = claim(&fresh_key(), "one");
+            body["operation"] = format!("POST /{}", "a".repeat(bytes)).into();
+            let mut grant = with_grant("k", &json!({ "fence": 1, "token": "0".repeat(32) }));
+            grant["operation"] = body["operation"].clone();
+            for (path, body) in [
+                ("/v1/claims", &body),
+                ("/v1/claims/release", &grant),
+                ("/v1/claims/unknown", &grant),
+            ] {
+                let refused = call(cluster.api(0), path, body.clone()).await;
+                assert_eq!(refused.status, 400, "{path} {bytes}: {refused:?}");
+            }
+        }
+        for node in 0..3 {
+            let granted = call(cluster.api(node), "/v1/claims", claim(&fresh_key(), "one")).await;
+            assert_eq!(granted.status, 201, "{granted:?}");
+        }
+    });
+}
+
 #[test]
 fn bad_requests_are_refused_with_a_reason() {
     run(async {

@@ -78,6 +78,9 @@ impl ShardHandle {
     /// Queues a command for the log, if this node leads the shard. Whatever happens, `respond` is
     /// answered.
     pub(crate) fn submit(&self, command: Command, deadline: Instant, respond: Respond) {
+        if command.name().is_too_long() {
+            return respond.send(Err(SubmitError::NameTooLong));
+        }
         if !self.replica.is_leader() {
             return respond.send(Err(SubmitError::NoLeader));
         }

@@ -16,6 +16,21 @@ fn every_command_of_a_batch_sees_what_the_ones_before_it_did() {
     assert!(matches!(decided[1].outcome, Outcome::InProgress { .. }));
 }
 
+/// Such a command does not get into a log; one that is there all the same must not stop a replica.
+#[test]
+fn a_command_for_a_name_that_is_too_long_changes_nothing() {
+    let (mut machine, mut records) = (Machine::default(), no_records());
+    let long = "a".repeat(crate::scope::NAME_BYTES_MAX + 1);
+    let commands = vec![claim(&long, 1), expire(&long), claim("b", 1)];
+    let decided = apply(&mut machine, &mut records, 1, 1000, commands);
+    assert_eq!(
+        (&decided[0].outcome, &decided[1].outcome),
+        (&Outcome::Conflict, &Outcome::Conflict)
+    );
+    assert!(matches!(decided[2].outcome, Outcome::Granted { .. }));
+    assert_eq!(records.iter().count(), 1);
+}
+
 #[test]
 fn every_answer_carries_the_position_of_its_entry() {
     let (mut machine, mut records) = (Machine { epoch: 4, ..Machine::default() }, no_records());

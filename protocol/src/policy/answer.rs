@@ -95,7 +95,9 @@ impl StoreRules {
     /// Checks that `status` may have this effect, whoever says so.
     fn check(&self, status: u16, effect: Effect) -> Result<(), StoreRuleError> {
         match (status, effect) {
-            (401 | 429 | 502..=504, Effect::Store) => Err(StoreRuleError::NeverStored(status)),
+            (_, Effect::Store) if is_never_stored(status) => {
+                Err(StoreRuleError::NeverStored(status))
+            }
             (502 | 504, Effect::Release) if !self.idempotent_downstream => {
                 Err(StoreRuleError::NeedsIdempotentDownstream(status))
             }
@@ -165,6 +167,12 @@ fn effect_of_word(said: &[u8]) -> Option<Effect> {
         [(b"final", Effect::Store), (b"retryable", Effect::Release), (b"unknown", Effect::Unknown)];
     let said = said.trim_ascii();
     words.into_iter().find(|(word, _)| said.eq_ignore_ascii_case(word)).map(|(_, effect)| effect)
+}
+
+/// Whether a status is never the outcome of a request, whatever a policy or a caller says: it tells
+/// that nothing was decided, or that nobody knows.
+pub const fn is_never_stored(status: u16) -> bool {
+    matches!(status, 401 | 429 | 502..=504)
 }
 
 #[cfg(test)]

@@ -68,6 +68,13 @@ fn a_name_gives_back_what_it_was_made_of() {
 }
 
 #[test]
+fn the_longest_names_in_use_are_not_too_long() {
+    let long = name(&"t".repeat(128), &[], Some(&"c".repeat(128)), Some(&"/".repeat(8200)), "k");
+    assert!(!long.is_too_long());
+    assert!(name("t", &[], None, Some(&"/".repeat(NAME_BYTES_MAX)), "k").is_too_long());
+}
+
+#[test]
 fn a_name_is_not_shown_in_clear() {
     let shown = format!("{:?}", name("acme", &[], None, None, "secret"));
     assert!(!shown.contains("secret") && !shown.contains("acme"), "{shown}");

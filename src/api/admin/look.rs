@@ -144,5 +144,9 @@ fn from_cursor(cursor: &str) -> Result<(Timestamp, RecordName), Problem> {
     let (since, name) =
         parts.ok_or_else(|| Problem::invalid("\"after\" is not what a list said is next"))?;
     let since = Timestamp::from_millis(u64::from_be_bytes(*since));
-    Ok((since, RecordName::from_bytes(name.to_vec())))
+    let name = RecordName::from_bytes(name.to_vec());
+    if name.is_too_long() {
+        return Err(Problem::invalid("\"after\" is not what a list said is next"));
+    }
+    Ok((since, name))
 }

@@ -91,6 +91,9 @@ impl Wanted {
 }
 
 fn named(policy: &Policy, name: RecordName) -> Result<Target<'_>, Problem> {
+    if name.is_too_long() {
+        return Err(not_an_id());
+    }
     let (scope, key) = name.parts().ok_or_else(not_an_id)?;
     let matched = policy.of_record(scope.operation.as_deref().unwrap_or_default());
     Ok(Target { name, scope, key, matched })

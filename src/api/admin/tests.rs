@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::Request as HttpRequest;
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use protocol::Millis;
+use protocol::{IdempotencyKey, Millis, RecordName, Scope};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tower::ServiceExt;
@@ -120,6 +120,18 @@ fn without(mut body: Value, name: &str) -> Value {
 
 fn assert_problem(answer: &(u16, Value), status: u16, code: &str) {
     assert_eq!((answer.0, answer.1["code"].as_str()), (status, Some(code)), "{}", answer.1);
+}
+
+/// An id of a name that nothing is ever kept under.
+fn long_id() -> Value {
+    let scope = Scope {
+        tenant: "t".repeat(70_000),
+        sub_account: vec![],
+        credential: None,
+        operation: None,
+    };
+    let name = RecordName::new(&scope, &IdempotencyKey::from_text("k", 255).unwrap());
+    json!({ "record": super::id(&name), "fence": 1, "verdict": "released", "reason": "r" })
 }
 
 #[tokio::test]
@@ -296,6 +308,8 @@ async fn what_cannot_be_meant_is_refused() {
         (without(good.clone(), "fence"), "fence"),
         (without(good.clone(), "tenant"), "tenant"),
         (with(good.clone(), "record", json!("AQ")), "record"),
+        (with(good.clone(), "operation", json!("a".repeat(70_000))), "record"),
+        (long_id(), "record"),
         (with(good.clone(), "verdict", json!("maybe")), "verdict"),
         (with(good.clone(), "verdict", json!("released")), "response"),
         (without(good.clone(), "response"), "response"),

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue};
-use protocol::policy::is_stored_header;
+use protocol::policy::{is_never_stored, is_stored_header};
 use protocol::response::{StoredBody, StoredHeader, StoredResponse};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -33,6 +33,14 @@ pub(in crate::api) fn stored(
     if !(200..=599).contains(&body.status) {
         return Err(Problem::invalid("\"status\" must be 200 to 599"));
     }
+    if is_never_stored(body.status) {
+        let detail = format!(
+            "{} says that nothing was decided, so it is never stored: release the grant, or say \
+             that the outcome is unknown",
+            body.status
+        );
+        return Err(Problem::invalid(detail));
+    }
     if body.headers.len() > HEADERS_MAX {
         let detail = format!("a response has at most {HEADERS_MAX} header lines");
         return Err(Problem::invalid(detail));
@@ -55,6 +63,9 @@ pub(in crate::api) fn stored(
         }
         (None, None) => Vec::new(),
     };
+    if matches!(body.status, 204 | 205 | 304) && !whole.is_empty() {
+        return Err(Problem::invalid(format!("a response of status {} has no body", body.status)));
+    }
     let response = StoredResponse { status: body.status, headers, body: StoredBody::Whole(whole) };
     let most = operation.max_snapshot;
     if response.bytes() as u64 > most.as_u64() {

@@ -20,6 +20,25 @@ fn lines<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
     headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect()
 }
 
+/// Many servers hand `X-Tenant` and `X_Tenant` to a program under one name.
+#[test]
+fn a_client_cannot_speak_for_the_gateway_by_underscores() {
+    let client = headers(&[
+        ("idempotency_fence", "999"),
+        ("Idempotency_Attempt", "7"),
+        ("idempotency_key", "other"),
+        ("x_tenant", "other"),
+        ("x_forwarded_for", "1.2.3.4"),
+        ("x_forwarded-proto", "https"),
+        ("my_own", "1"),
+    ]);
+    let tenant = HeaderName::from_static("x-tenant");
+    let sent = request_headers(&client, &caller(Some(&tenant)));
+    let odd: Vec<_> = sent.keys().map(HeaderName::as_str).filter(|it| it.contains('_')).collect();
+    assert_eq!(odd, ["my_own"]);
+    assert_eq!(lines(&sent, "x-tenant"), ["acme"]);
+}
+
 #[test]
 fn fields_about_the_connection_stay_on_it() {
     let client = headers(&[
