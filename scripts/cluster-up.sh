@@ -46,6 +46,9 @@ credentials = [{ name = "dev", api_key_sha256 = "$(printf %s dev | sha256sum | c
 END
 fi
 
+# Whether a process runs; one that has ended and was not waited for yet does not.
+runs() { [[ -e /proc/$1 ]] && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null; }
+
 peers=''
 for i in 0 1 2; do
     peers+="{ id = $((i + 1)), addr = \"127.0.0.1:$((port + 1 + i))\", region = \"${regions[i]}\" }, "
@@ -53,7 +56,7 @@ done
 
 for i in 0 1 2; do
     node=$((i + 1))
-    if [[ -s $dir/$node.pid ]] && kill -0 "$(<"$dir/$node.pid")" 2>/dev/null; then
+    if [[ -s $dir/$node.pid ]] && runs "$(<"$dir/$node.pid")"; then
         echo "node $node runs already (process $(<"$dir/$node.pid"))"
         continue
     fi
@@ -90,7 +93,7 @@ done
 for node in 1 2 3; do
     for ((try = 0; ; try++)); do
         curl --silent --fail --max-time 2 --output /dev/null "http://127.0.0.1:$((port + 100 + node))/readyz" && break
-        if ! kill -0 "$(<"$dir/$node.pid")" 2>/dev/null || ((try == 300)); then
+        if ! runs "$(<"$dir/$node.pid")" || ((try == 300)); then
             echo "node $node did not become ready; the end of $dir/log:" >&2
             tail -n 20 "$dir/log" >&2
             exit 1

@@ -14,11 +14,17 @@ while (($#)); do
 done
 [[ -n $node ]] || { sed -n '2,4p' "$0" | cut -c3- >&2 && exit 2; }
 
+# Whether a process runs; one that has ended and was not waited for yet does not.
+runs() { [[ -e /proc/$1 ]] && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null; }
+
 files=("$dir/$node.pid")
 [[ $node != all ]] || files=("$dir"/*.pid)
 for file in "${files[@]}"; do
     [[ -s $file ]] || { echo "no node $node in $dir" >&2 && exit 1; }
-    kill -KILL "$(<"$file")"
+    pid=$(<"$file")
+    kill -KILL "$pid"
+    # Its ports are free once it is gone, and not a moment before.
+    while runs "$pid"; do sleep 0.01; done
     rm -f "$file"
     echo "killed node $(basename "$file" .pid)"
 done

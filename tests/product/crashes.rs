@@ -180,7 +180,7 @@ fn c23_the_leader_dies_between_the_decision_and_the_reply() {
         // Every node dies at some decision that it is about to answer; the others go on, and it
         // comes back to die again.
         let arm =
-            |random: &mut StdRng| format!("decided-before-reply:{}", random.random_range(5..60));
+            |random: &mut StdRng| format!("decided-before-reply:{}", random.random_range(5..30));
         for node in 0..3 {
             let point = arm(&mut random);
             cluster.start(node, &["--failpoint", &point]);
