@@ -47,7 +47,7 @@ END
 fi
 
 # Whether a process runs; one that has ended and was not waited for yet does not.
-runs() { [[ -e /proc/$1 ]] && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null; }
+runs() { kill -0 "$1" 2>/dev/null && ! grep -qs '^State:[[:space:]]*Z' "/proc/$1/status"; }
 
 peers=''
 for i in 0 1 2; do

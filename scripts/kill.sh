@@ -15,7 +15,7 @@ done
 [[ -n $node ]] || { sed -n '2,4p' "$0" | cut -c3- >&2 && exit 2; }
 
 # Whether a process runs; one that has ended and was not waited for yet does not.
-runs() { [[ -e /proc/$1 ]] && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null; }
+runs() { kill -0 "$1" 2>/dev/null && ! grep -qs '^State:[[:space:]]*Z' "/proc/$1/status"; }
 
 files=("$dir/$node.pid")
 [[ $node != all ]] || files=("$dir"/*.pid)

@@ -38,7 +38,10 @@ fn policy() -> String {
             digest(name)
         )
     };
-    [worker("A"), worker("B"), admin("ops", "operator"), admin("eye", "viewer")].concat()
+    let isolated =
+        "[[operation]]\nmatch = \"POST /apart\"\nname = \"apart\"\nisolate = \"credential\"\n";
+    let people = [admin("ops", "operator"), admin("eye", "viewer")].concat();
+    [worker("A"), worker("B"), people, isolated.to_owned()].concat()
 }
 
 fn serve() -> Served {
@@ -163,6 +166,22 @@ async fn what_nobody_can_tell_is_listed_oldest_first_in_pages() {
     let by_name = served.send("GET", path, "ops", Value::Null).await;
     assert_eq!(by_id, by_name);
     assert_eq!((by_id.0, &by_id.1["key"]), (200, &json!("k2")));
+}
+
+#[tokio::test]
+async fn an_isolated_record_is_named_with_its_credential() {
+    let served = serve();
+    let body = json!({ "operation": "apart", "key": "k", "attempt": "x", "fingerprint": "f" });
+    assert_eq!(served.send("POST", "/v1/claims", "A", body).await.0, 201);
+    let get = |more: &str| format!("/v1/admin/record?tenant=A&operation=apart&key=k{more}");
+    let with = served.send("GET", &get("&credential=worker"), "eye", Value::Null).await;
+    assert_eq!((with.0, &with.1["credential"]), (200, &json!("worker")));
+    let other = served.send("GET", &get("&credential=other"), "eye", Value::Null).await;
+    assert_problem(&other, 404, "not-found");
+    let without = served.send("GET", &get(""), "eye", Value::Null).await;
+    assert_problem(&without, 400, "invalid-request");
+    let path = "/v1/admin/record?tenant=A&operation=charge&key=k&credential=worker";
+    assert_problem(&served.send("GET", path, "eye", Value::Null).await, 400, "invalid-request");
 }
 
 #[tokio::test]

@@ -19,7 +19,8 @@ use judge::MemoryJudge;
 pub(in crate::api) mod judge;
 mod refused;
 
-/// Digests of the API keys `a`, `b`, `web`: two tenants, and a credential for the gateway only.
+/// Digests of the API keys `a`, `b`, `web`, `c`: two tenants, of which one has a credential for the
+/// gateway only and a second one for the claims API.
 const POLICY: &str = r#"
 [[tenant]]
 name = "A"
@@ -28,6 +29,8 @@ credentials = [
 ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb""" },
     { name = "web", use = ["gateway"], api_key_sha256 = """
 4b5e57f6eb2f42b9039b3d1e13929295f231749c510cbe341cd68036d9af97e2""" },
+    { name = "other", use = ["claims"], api_key_sha256 = """
+2e7d2c03a9507ae265ecf5b5356885a53393a2029d241394997265a1a25aefc6""" },
 ]
 [[tenant]]
 name = "B"
@@ -40,6 +43,10 @@ match = "POST /orders"
 name = "orders"
 max_snapshot = "1KiB"
 retention = "2d"
+[[operation]]
+match = "POST /isolated"
+name = "isolated"
+isolate = "credential"
 [[operation]]
 match = "POST /safe"
 name = "safe"
@@ -355,4 +362,16 @@ async fn health_says_whether_claims_can_be_decided() {
     assert_eq!(unready.body["reason"], "the clock is not trusted");
     let metrics = served.send("GET", "/metrics", "", String::new()).await;
     assert_eq!(metrics.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+}
+
+#[tokio::test]
+async fn a_credential_meets_another_ones_keys_only_where_they_are_not_isolated() {
+    let served = serve();
+    let claim = |operation| with(claim_body("1"), "operation", json!(operation)).to_string();
+    for (operation, second) in [("orders", 409), ("isolated", 201)] {
+        let first = served.send("POST", "/v1/claims", "a", claim(operation)).await;
+        assert_eq!(first.status, 201, "{}", first.body);
+        let other = served.send("POST", "/v1/claims", "c", claim(operation)).await;
+        assert_eq!(other.status, second, "{operation}: {}", other.body);
+    }
 }

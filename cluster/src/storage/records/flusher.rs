@@ -45,8 +45,8 @@ impl Flusher {
         let failure = watch::Sender::new(None);
         let (ringing, failed) = (Arc::clone(&bell), failure.clone());
         let work = move || {
-            let end = Watch { failed };
-            if let Err(error) = run(&shards, &ringing) {
+            let end = Watch { failed, shards };
+            if let Err(error) = run(&end.shards, &ringing) {
                 end.fail(error);
             }
         };
@@ -130,13 +130,17 @@ fn run(shards: &Shards, bell: &Bell) -> Result<(), RecordsError> {
     }
 }
 
-/// Says so when the thread ends by a panic.
+/// Says so when the thread ends by an error or a panic: nothing is flushed any more, so no shard
+/// may take changes, and nobody may wait for room.
 struct Watch {
     failed: watch::Sender<Option<Arc<RecordsError>>>,
+    shards: Shards,
 }
 
 impl Watch {
     fn fail(&self, error: RecordsError) {
+        let shards = self.shards.lock().expect("no holder panics");
+        shards.values().for_each(|shard| shard.give_up());
         self.failed.send_replace(Some(Arc::new(error)));
     }
 }

@@ -106,10 +106,10 @@ impl Recent {
         added.min()
     }
 
-    /// What is to be handed on, if anything. It is still found here until [`Recent::end_flush`]. A
-    /// flush that did not end is begun again.
+    /// What is to be handed on, if anything. It is still found here until [`Recent::end_flush`].
     pub(super) fn begin_flush(&mut self) -> Option<Arc<Changes>> {
-        if self.flushing.is_none() && !self.filling.is_empty() {
+        debug_assert!(self.flushing.is_none(), "after a flush that did not end none is begun");
+        if !self.filling.is_empty() {
             self.flushing = Some(Arc::new(std::mem::take(&mut self.filling)));
         }
         self.flushing.clone()

@@ -241,9 +241,10 @@ impl Shard {
         Ok(())
     }
 
-    #[cfg(test)]
-    pub(super) fn fail_flushes(&self) {
+    /// Takes nothing any more, since nothing is handed on any more, and lets go of who waits.
+    pub(super) fn give_up(&self) {
         self.recent().fail();
+        self.flushed.notify_waiters();
     }
 
     /// At most `limit` entries of an index from `from` on with times of at most `until_ms`.
@@ -293,20 +294,31 @@ impl Shard {
     /// Hands everything committed so far to the engine, as one batch. Blocks, longer while the
     /// engine catches up with its merges.
     pub(super) fn flush(&self) -> Result<(), RecordsError> {
-        let flushed = self.flush_changes();
-        if flushed.is_err() {
-            self.recent().fail();
+        match self.flush_changes() {
+            Ok(any) => {
+                self.flushed.notify_waiters();
+                if any {
+                    self.store.slow_down();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.give_up();
+                Err(error)
+            }
         }
-        self.flushed.notify_waiters();
-        if flushed? {
-            self.store.slow_down();
-        }
-        Ok(())
     }
 
     fn flush_changes(&self) -> Result<bool, RecordsError> {
         let _in_force = self.generations();
-        let Some(changes) = self.recent().begin_flush() else { return Ok(false) };
+        let changes = {
+            let mut recent = self.recent();
+            if recent.failed() {
+                return Err(RecordsError::Stopped);
+            }
+            recent.begin_flush()
+        };
+        let Some(changes) = changes else { return Ok(false) };
         let mut batch = self.store.database.batch();
         changes.write(&mut batch, &self.store.keyspace, self.id, self.current());
         batch.commit()?;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::FutureExt;
+
 use super::*;
 use crate::storage::records::recent::{Change, Recent};
 
@@ -39,15 +41,6 @@ fn the_newest_change_counts() {
     assert_eq!(recent.record(b"a"), Some(Some("2".into())));
     assert_eq!(recent.meta(), None, "the engine has it");
     assert_eq!(recent.earliest_due(), Some(3));
-}
-
-#[test]
-fn a_flush_that_failed_is_begun_again_with_the_same_changes() {
-    let mut recent = Recent::default();
-    recent.add([put("a", "1")]);
-    let first = recent.begin_flush().unwrap();
-    recent.add([put("a", "2")]);
-    assert!(std::sync::Arc::ptr_eq(&first, &recent.begin_flush().unwrap()));
 }
 
 #[test]
@@ -131,24 +124,32 @@ fn a_view_and_a_sync_have_what_was_committed_before() {
 
 /// The thread flushes what has grown large without waiting for its turn.
 #[tokio::test]
-async fn there_is_room_again_after_much_was_committed() {
-    let fixture = Fixture::new();
-    let shard = fixture.shard();
-    for number in 0..20_u64 {
-        shard.room().await;
-        commit(&shard, |batch| batch.put(&number.to_be_bytes(), vec![1; 900_000]));
-    }
-    shard.room().await;
-}
-
-#[tokio::test]
-async fn after_a_failed_flush_nothing_is_taken_and_nobody_waits() {
+async fn who_commits_much_waits_until_it_is_flushed() {
     let fixture = Fixture::new();
     let shard = fixture.shard();
     let inner = fixture.records.shards.lock().unwrap()[&SHARD].clone();
-    inner.fail_flushes();
-    let mut batch = shard.batch();
-    batch.put(b"a", vec![1; 2 << 20]);
-    assert!(matches!(batch.commit(), Err(RecordsError::Stopped)));
+    let held_up = inner.generations();
+    // The lock keeps flushes from beginning.
+    commit(&shard, |batch| batch.put(b"a", vec![1; 2 << 20]));
+    assert!(shard.room().now_or_never().is_none());
+    drop(held_up);
     shard.room().await;
+}
+
+/// Also on the shards whose own changes could have been written.
+#[tokio::test]
+async fn after_a_failed_flush_nothing_is_taken_and_nobody_waits() {
+    let fixture = Fixture::new();
+    let (shard, other) = (fixture.shard(), fixture.records.shard(ShardId(9)));
+    let inner = fixture.records.shards.lock().unwrap()[&SHARD].clone();
+    commit(&other, |batch| batch.put(b"a", vec![1; 2 << 20]));
+    inner.give_up();
+    assert!(matches!(*fixture.records.failed().await, RecordsError::Stopped));
+    for shard in [shard, other] {
+        let mut batch = shard.batch();
+        batch.put(b"a", vec![1; 2 << 20]);
+        assert!(matches!(batch.commit(), Err(RecordsError::Stopped)));
+        shard.room().await;
+        assert!(matches!(shard.sync(), Err(RecordsError::Stopped)));
+    }
 }
