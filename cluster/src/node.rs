@@ -18,7 +18,7 @@ use crate::formation::{self, Founder};
 use crate::placement::ShardId;
 use crate::raft::{Found, Replica, ReplicaParts, Unsettled};
 use crate::router::{self, Router};
-use crate::shard::{Admission, ShardHandle};
+use crate::shard::{Admission, Rounds, ShardHandle};
 use crate::storage::disk::OsDisk;
 use crate::storage::identity::Directory;
 use crate::storage::records::Records;
@@ -284,7 +284,7 @@ async fn start_shards(
     guard: &Arc<ClockGuard>,
     disk: Arc<DiskWatch>,
 ) -> Result<Vec<ShardHandle>, StartError> {
-    let admission = Admission::new();
+    let (admission, rounds) = (Admission::new(), Rounds::default());
     let mut shards = Vec::with_capacity(usize::from(config.shards));
     for shard in (0..config.shards).map(ShardId) {
         let parts = ReplicaParts {
@@ -297,7 +297,7 @@ async fn start_shards(
         };
         let replica = Replica::start(parts).await?;
         let (guard, disk) = (guard.clone(), disk.clone());
-        shards.push(ShardHandle::start(replica, guard, disk, admission.clone()));
+        shards.push(ShardHandle::start(replica, guard, disk, admission.clone(), rounds.clone()));
     }
     Ok(shards)
 }

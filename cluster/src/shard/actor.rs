@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::Submit;
+use super::rounds::Rounds;
 use super::waiters::Waiters;
 use crate::clock::ClockGuard;
 use crate::codec;
@@ -43,6 +44,7 @@ pub(super) struct Actor {
     /// Taken from the mailbox, but too large for the last entry.
     waiting: VecDeque<Submit>,
     under_way: Arc<Semaphore>,
+    rounds: Rounds,
     expiry: Interval,
 }
 
@@ -51,12 +53,13 @@ impl Actor {
         replica: Replica,
         guard: Arc<ClockGuard>,
         disk: Arc<DiskWatch>,
+        rounds: Rounds,
         mailbox: mpsc::Receiver<Submit>,
     ) -> Self {
         let mut expiry = interval(EXPIRY_INTERVAL);
         expiry.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let under_way = Arc::new(Semaphore::new(ENTRIES_UNDER_WAY));
-        Self { replica, guard, disk, mailbox, waiting: VecDeque::new(), under_way, expiry }
+        Self { replica, guard, disk, mailbox, waiting: VecDeque::new(), under_way, rounds, expiry }
     }
 
     /// Runs until every handle to the shard is gone.
@@ -67,11 +70,10 @@ impl Actor {
             // entry takes all of it.
             let permit = self.under_way.clone().acquire_owned().await;
             let permit = permit.expect("the actor never closes its own semaphore");
-            let room = BATCH_MAX.saturating_sub(self.waiting.len());
             if self.waiting.is_empty() {
                 tokio::select! {
                     biased;
-                    count = self.mailbox.recv_many(&mut taken, room) => {
+                    count = self.mailbox.recv_many(&mut taken, BATCH_MAX) => {
                         if count == 0 {
                             return;
                         }
@@ -81,14 +83,14 @@ impl Actor {
                         continue;
                     }
                 }
-            } else {
-                while taken.len() < room
-                    && let Ok(submit) = self.mailbox.try_recv()
-                {
-                    taken.push(submit);
-                }
+                self.waiting.extend(taken.drain(..));
+                self.rounds.wait().await;
             }
-            self.waiting.extend(taken.drain(..));
+            while self.waiting.len() < BATCH_MAX
+                && let Ok(submit) = self.mailbox.try_recv()
+            {
+                self.waiting.push_back(submit);
+            }
             self.propose_waiting(permit).await;
         }
     }
@@ -172,8 +174,9 @@ impl Actor {
     async fn propose(&self, batch: Batch, waiters: Waiters, permit: OwnedSemaphorePermit) {
         metrics::histogram!("oncegate_entry_commands").record(batch.commands.len() as f64);
         let encoded = codec::encode(codec::BATCH, &batch);
+        let under_way = self.rounds.begin();
         let answer = move |decided| {
-            drop(permit);
+            drop((permit, under_way));
             crate::failpoint::hit("decided-before-reply");
             waiters.answer(decided);
         };

@@ -4,6 +4,7 @@
 //! holds no truth: a lost actor loses waiting replies, never a decision.
 
 mod actor;
+mod rounds;
 mod waiters;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use self::actor::Actor;
+pub(crate) use self::rounds::Rounds;
 pub(crate) use self::waiters::Respond;
 use crate::clock::ClockGuard;
 use crate::error::SubmitError;
@@ -64,9 +66,10 @@ impl ShardHandle {
         guard: Arc<ClockGuard>,
         disk: Arc<DiskWatch>,
         admission: Admission,
+        rounds: Rounds,
     ) -> Self {
         let (mailbox, queue) = mpsc::channel(MAILBOX_MAX);
-        tokio::spawn(Actor::new(replica.clone(), guard, disk, queue).run());
+        tokio::spawn(Actor::new(replica.clone(), guard, disk, rounds, queue).run());
         Self { replica, mailbox, admission }
     }
 
