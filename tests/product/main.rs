@@ -9,13 +9,18 @@
     reason = "a test that cannot go on has failed, and says so"
 )]
 
+mod answers;
+mod bodies;
 mod claiming;
 mod claims_api;
 mod crashes;
+mod expect;
 mod full_disk;
+mod keys;
 mod leases;
 mod policies;
 mod quickstart;
+mod retention;
 mod scope;
 mod settling;
 mod startup;

@@ -37,7 +37,7 @@ fn c28_no_two_names_are_confused_by_their_separators() {
 }
 
 #[test]
-fn without_a_tenant_nothing_protected_runs() {
+fn c25_without_a_tenant_nothing_protected_runs() {
     run(async {
         let upstream = Upstream::start().await;
         let cluster = Setup::new(policy(&["a"], ""), upstream.address).start().await;

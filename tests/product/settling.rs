@@ -139,3 +139,47 @@ fn a_released_key_runs_once_more_and_a_forgotten_one_begins_anew() {
         assert_eq!(upstream.executions(&order.key), 3);
     });
 }
+
+#[test]
+fn c29_forget_reaches_one_record_of_one_tenant_and_none_in_flight() {
+    run(async {
+        let (cluster, upstream) = start().await;
+        let order = Order::new(&fresh_key());
+        let theirs = order.clone().tenant("b").body(r#"{"item":"their book"}"#);
+        assert_eq!(order.post(cluster.gateway(0)).await.status, 201);
+        let forget = |tenant: &str, key: &str, fence: &str| {
+            let names = ["--tenant", tenant, "--operation", "POST /orders", "--key", key];
+            let rest = ["--fence", fence, "--reason", "asked for"];
+            let arguments = [&["forget"], &names[..], &rest[..]].concat();
+            records(cluster.api(1), "ops", &arguments, "")
+        };
+        refused(&forget("b", &order.key, "1"), "not-found");
+        refused(&forget("a", &fresh_key(), "1"), "not-found");
+        assert_eq!(theirs.post(cluster.gateway(0)).await.status, 201);
+
+        let slow = Order::new(&fresh_key()).path("/orders?delay=4000");
+        let running = tokio::spawn({
+            let (slow, gateway) = (slow.clone(), cluster.gateway(0));
+            async move { slow.post(gateway).await }
+        });
+        let slow = slow.path("/orders");
+        until("it runs", || async {
+            let names = ["--tenant", "a", "--operation", "POST /orders", "--key", &slow.key];
+            let shown = [&["get"], &names[..]].concat();
+            records(cluster.api(1), "eye", &shown, "").status.success()
+        })
+        .await;
+        refused(&forget("a", &slow.key, "1"), "invalid-request");
+        assert_eq!(running.await.unwrap().status, 201);
+
+        fine(&forget("a", &order.key, "1"));
+        until("the key is free", || async {
+            let answer = order.post(cluster.gateway(2)).await;
+            assert!(!answer.is_replay(), "a forgotten outcome is replayed");
+            answer.status.as_u16() == 201
+        })
+        .await;
+        assert!(theirs.post(cluster.gateway(2)).await.is_replay(), "the other tenant's stays");
+        assert_eq!(upstream.executions(&order.key), 3, "twice for one tenant, once for the other");
+    });
+}

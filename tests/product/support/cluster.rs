@@ -29,6 +29,11 @@ impl Setup {
         Self { policy, upstream: Some(upstream), nodes: 3, gateway: String::new() }
     }
 
+    /// One node, which is a whole cluster, for what no second node has a part in.
+    pub(crate) fn single(policy: String, upstream: SocketAddr) -> Self {
+        Self { nodes: 1, ..Self::new(policy, upstream) }
+    }
+
     pub(crate) async fn start(self) -> Cluster {
         let cluster = self.prepare();
         let mut cluster = cluster;

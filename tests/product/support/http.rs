@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// An answer, read whole.
@@ -144,4 +145,63 @@ pub(crate) async fn claims(
     let authorization = format!("Bearer {}", super::policy::api_key(tenant));
     let headers = [("authorization", authorization.as_str()), ("content-type", "application/json")];
     send(api, Method::POST, path, &headers, body.to_string()).await
+}
+
+/// Sends exactly these bytes, which must ask for the connection's end, and reads the answer behind
+/// any interim ones.
+pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
+    let (mut reader, mut writer) = TcpStream::connect(address).await.unwrap().into_split();
+    let bytes = bytes.to_vec();
+    let sent = tokio::spawn(async move {
+        // A server that has refused a request need not read its body.
+        drop(writer.write_all(&bytes).await);
+        writer
+    });
+    let mut received = Vec::new();
+    let end = reader.read_to_end(&mut received).await;
+    assert!(end.is_ok() || !received.is_empty(), "the connection broke: {end:?}");
+    sent.abort();
+    parse(&received)
+}
+
+/// Parses the last answer of a connection.
+pub(crate) fn parse(received: &[u8]) -> Answer {
+    let split = |bytes: &[u8], at: &[u8]| bytes.windows(at.len()).position(|part| part == at);
+    let mut rest = received;
+    loop {
+        let end = split(rest, b"\r\n\r\n").unwrap_or_else(|| {
+            panic!("no answer: {:?}", String::from_utf8_lossy(received));
+        });
+        let head = std::str::from_utf8(&rest[..end]).unwrap();
+        rest = &rest[end + 4..];
+        let mut lines = head.split("\r\n");
+        let status: StatusCode = lines.next().unwrap()[9..12].parse().unwrap();
+        if status.is_informational() {
+            continue;
+        }
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            let (name, value) = line.split_once(':').unwrap();
+            let name: ::http::HeaderName = name.parse().unwrap();
+            headers.append(name, value.trim().parse().unwrap());
+        }
+        let chunked = headers.get("transfer-encoding").is_some_and(|value| value == "chunked");
+        let body = if chunked { dechunked(rest) } else { rest.to_vec() };
+        return Answer { status, headers, body: body.into() };
+    }
+}
+
+fn dechunked(mut rest: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let line = rest.windows(2).position(|part| part == b"\r\n").expect("a chunk's size");
+        let size = std::str::from_utf8(&rest[..line]).unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        if size == 0 {
+            return body;
+        }
+        rest = &rest[line + 2..];
+        body.extend_from_slice(&rest[..size]);
+        rest = &rest[size + 2..];
+    }
 }
