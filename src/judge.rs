@@ -1,10 +1,14 @@
 //! Who decides commands, as the edge sees it: a [`Node`], or a scripted one in tests.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::{Found, Node, Readiness, SubmitError, Unsettled};
 use protocol::{Basis, Command, Decided, RecordName, Timestamp};
+
+/// Reads the clock that leases are counted by: see [`Judge::boot`].
+pub type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// Decides commands. Clones share it.
 ///

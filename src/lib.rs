@@ -15,6 +15,7 @@ pub mod gateway;
 pub mod judge;
 pub mod listener;
 pub mod problem;
+pub mod rate_limit;
 pub mod sample;
 pub mod shutdown;
 pub mod strict;

@@ -190,6 +190,8 @@ pub enum Outcome {
     Granted {
         /// The proof that the holder brings back.
         grant: Grant,
+        /// The generation that is executed: its first fence, the same for each of its attempts.
+        generation: Fence,
         /// 1 for the first grant of the generation, 2 for the first takeover, …
         attempt_no: u32,
         /// Shard time at which the lease ends.

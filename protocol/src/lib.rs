@@ -13,6 +13,7 @@
 
 pub mod command;
 pub mod decide;
+pub mod derived;
 pub mod execution;
 pub mod fingerprint;
 pub mod key;

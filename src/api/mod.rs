@@ -13,6 +13,7 @@ use crate::admin::Admins;
 use crate::config::Policy;
 use crate::judge::Judge;
 use crate::problem::{Code, Problem};
+use crate::rate_limit::RateLimits;
 use crate::tenant::Tenants;
 
 mod admin;
@@ -30,13 +31,16 @@ pub(crate) struct Api<J> {
     policy: Arc<Policy>,
     tenants: Tenants,
     admins: Admins,
+    rates: RateLimits,
     metrics: PrometheusHandle,
 }
 
 /// The router of the API, for [`listener::serve`](crate::listener::serve).
 pub fn router<J: Judge>(judge: J, policy: Arc<Policy>, metrics: PrometheusHandle) -> Router {
     let (tenants, admins) = (Tenants::new(&policy), Admins::new(&policy));
-    let api = Arc::new(Api { judge, policy, tenants, admins, metrics });
+    let clock = judge.clone();
+    let rates = RateLimits::new(&policy, Arc::new(move || clock.boot()));
+    let api = Arc::new(Api { judge, policy, tenants, admins, rates, metrics });
     Router::new()
         .route("/v1/claims", post(claims::claim::<J>).get(claims::read::<J>))
         .route("/v1/claims/renew", post(claims::renew::<J>))

@@ -2,6 +2,7 @@
 //! later.
 
 use protocol::Millis;
+use protocol::derived::DERIVED_KEY_BYTES;
 
 use super::duration::duration_text;
 use super::route::parse_unlisted;
@@ -55,6 +56,8 @@ pub(super) struct Draft {
     pub(super) max_execution: Located<Millis>,
     pub(super) key_max: Option<Located<usize>>,
     pub(super) key_max_default: usize,
+    /// Whether downstreams get a derived key and never see the client's.
+    pub(super) derived_key: bool,
     pub(super) retention: Located<Millis>,
     pub(super) downstream: Vec<Downstream>,
     pub(super) budget: Budget,
@@ -72,10 +75,15 @@ impl Draft {
         self.downstream.iter().map(|it| it.retention).min().unwrap_or(Millis::ZERO)
     }
 
-    /// The longest key that every downstream takes, at most the default.
+    /// The longest key that every downstream takes of a client, at most the default.
     pub(super) fn downstream_key_max(&self) -> usize {
-        let least = self.downstream.iter().map(|it| it.key_max).min();
+        let least = self.least_key_max().filter(|_| !self.derived_key);
         least.map_or(self.key_max_default, |least| least.min(self.key_max_default))
+    }
+
+    /// The longest key that every downstream takes.
+    fn least_key_max(&self) -> Option<usize> {
+        self.downstream.iter().map(|it| it.key_max).min()
     }
 
     /// The shortest retention that the rules allow.
@@ -100,15 +108,29 @@ pub(super) fn check(section: &Section<'_>, draft: &Draft) {
         );
         section.findings.error(at, "max-execution-under-lease", message);
     }
-    if let Some(key_max) = &draft.key_max {
-        let least = draft.downstream.iter().map(|it| it.key_max).min();
-        if let Some(least) = least.filter(|least| key_max.value > *least) {
+    key_lengths(section, draft);
+}
+
+/// Every downstream must be able to take the keys that it gets: the client's, or derived ones.
+fn key_lengths(section: &Section<'_>, draft: &Draft) {
+    let (label, Some(least)) = (&section.label, draft.least_key_max()) else { return };
+    if draft.derived_key {
+        if least < DERIVED_KEY_BYTES {
             let message = format!(
-                "{label}: \"key_max\" ({}) is above the {least} that a downstream takes",
-                key_max.value
+                "{label}: a downstream takes keys of {least} bytes, and a derived key has \
+                 {DERIVED_KEY_BYTES}"
             );
-            section.findings.error(&key_max.at, "key-max-above-downstream", message);
+            let at = section.place("downstream");
+            section.findings.error(&at, "derived-key-above-downstream", message);
         }
+        return;
+    }
+    if let Some(key_max) = draft.key_max.as_ref().filter(|key_max| key_max.value > least) {
+        let message = format!(
+            "{label}: \"key_max\" ({}) is above the {least} that a downstream takes",
+            key_max.value
+        );
+        section.findings.error(&key_max.at, "key-max-above-downstream", message);
     }
 }
 

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
@@ -108,6 +109,8 @@ pub struct GatewaySettings {
 pub struct Policy {
     /// Which requests are protected where no operation matches.
     pub protect: Protect,
+    /// How many requests each tenant may send, where that is limited.
+    pub rate_limit: Option<RateLimit>,
     /// Who may ask. Names are unique, and no two credentials have the same key.
     pub tenants: Vec<TenantSettings>,
     /// Who may look at and settle records of all tenants. Names are unique, and so are tokens.
@@ -129,6 +132,15 @@ pub enum Protect {
     Keyed,
     /// None.
     Listed,
+}
+
+/// How many requests one tenant may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// Requests that it may send every second, in the long run.
+    pub per_second: NonZeroU32,
+    /// Requests that it may send at once after it has sent none for a while.
+    pub burst: NonZeroU32,
 }
 
 /// A tenant and its credentials.
@@ -224,6 +236,8 @@ pub enum Isolate {
 /// What the upstream is told about the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward {
+    /// Whether the upstream gets a key of the generation's own in the place of the client's.
+    pub derived_key: bool,
     /// The header in which the upstream gets the tenant's name. A caller's own is removed.
     pub tenant_header: Option<HeaderName>,
     /// Whether the caller's `Authorization` is forwarded.

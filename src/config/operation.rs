@@ -87,7 +87,8 @@ pub(super) fn unlisted(section: &Section<'_>) -> Option<Operation> {
 /// Reads every setting before it gives up on one, so that all mistakes are found at once.
 fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option<Operation> {
     refuse_unsupported(section);
-    let draft = draft(section);
+    let forward = forward(section);
+    let draft = draft(section, forward.as_ref().is_some_and(|forward| forward.derived_key));
     if let Some(draft) = &draft {
         lint::check(section, draft);
     }
@@ -101,7 +102,6 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let store = stored::statuses(section, idempotent);
     let store_headers = stored::headers(section);
     let indeterminate_status = indeterminate_status(section);
-    let forward = forward(section);
     let isolate = section
         .choice("isolate", &[("tenant", Isolate::Tenant), ("credential", Isolate::Credential)]);
     let isolate = section.settled("isolate", isolate, Isolate::Tenant);
@@ -134,7 +134,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
 
 /// Reads the settings that rules are about. `None` when one of them cannot be read, so that no rule
 /// is held against a value that nobody wrote.
-fn draft(section: &Section<'_>) -> Option<Draft> {
+fn draft(section: &Section<'_>, derived_key: bool) -> Option<Draft> {
     let money = section.settled("money", section.flag("money"), false);
     let short = section.settled("short_retention", section.flag("short_retention"), false);
     let choices = [("fail_closed", UnknownText::FailClosed), ("takeover", UnknownText::Takeover)];
@@ -160,6 +160,7 @@ fn draft(section: &Section<'_>) -> Option<Draft> {
         max_execution: max_execution?,
         key_max: key_max.map(|max| max.map(|max| max as usize)),
         key_max_default: KEY_MAX_DEFAULT,
+        derived_key,
         retention: retention?,
         downstream: downstream?,
         budget: budget?,
@@ -251,15 +252,12 @@ fn indeterminate_status(section: &Section<'_>) -> Option<StatusCode> {
 }
 
 fn forward(section: &Section<'_>) -> Option<Forward> {
-    let default = Forward { tenant_header: None, authorization: true };
+    let default = Forward { derived_key: false, tenant_header: None, authorization: true };
     let Some(table) = section.table("forward") else {
         return (!section.has("forward")).then_some(default);
     };
-    if let Some(key) = table.choice("key", &[("raw", false), ("derived", true)])
-        && key.value
-    {
-        table.not_supported("key", "\"derived\"");
-    }
+    let derived = table.choice("key", &[("raw", false), ("derived", true)]);
+    let derived = table.settled("key", derived, false);
     let kept = table.choice("authorization", &[("keep", true), ("remove", false)]);
     let kept = table.settled("authorization", kept, true);
     let tenant_header = table.text("tenant_header").map(|text| {
@@ -271,7 +269,11 @@ fn forward(section: &Section<'_>) -> Option<Forward> {
         usable
     });
     table.finish();
-    Some(Forward { tenant_header: tenant_header.flatten(), authorization: kept?.value })
+    Some(Forward {
+        derived_key: derived?.value,
+        tenant_header: tenant_header.flatten(),
+        authorization: kept?.value,
+    })
 }
 
 /// Refuses what later versions honour.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::Path;
 
@@ -11,9 +12,12 @@ use super::file::document;
 use super::finding::{Finding, Findings, Refused};
 use super::section::{Located, Section};
 use super::{
-    AdminSettings, CredentialSettings, Operation, Policy, Protect, Role, TenantSettings, lint,
-    naming, operation,
+    AdminSettings, CredentialSettings, Operation, Policy, Protect, RateLimit, Role, TenantSettings,
+    lint, naming, operation,
 };
+
+/// The most requests of a second that may be configured: far more than one process serves.
+const RATE_MAX: u64 = 1_000_000;
 
 /// Digests by which credentials are kept are SHA-256.
 const DIGEST_BYTES: usize = 32;
@@ -48,9 +52,8 @@ fn read(section: &Section<'_>) -> Option<Policy> {
         section.choice("protect", &[("keyed", Protect::Keyed), ("listed", Protect::Listed)]);
     let protect = section.settled("protect", protect, Protect::Keyed);
     section.only_empty("homes");
-    for later in ["rate_limit", "cors"] {
-        section.refuse(later);
-    }
+    section.refuse("cors");
+    let limited = rate_limit(section);
     if let Some(auth) = section.table("auth") {
         auth.refuse("trusted_header");
         auth.refuse("jwt");
@@ -67,6 +70,7 @@ fn read(section: &Section<'_>) -> Option<Policy> {
         operations.iter().enumerate().map(|(index, it)| (it.name.clone(), index)).collect();
     Some(Policy {
         protect: protect?.value,
+        rate_limit: limited?,
         tenants: tenants?,
         admins: admins?,
         naming: naming::digest(&unlisted, &operations),
@@ -74,6 +78,19 @@ fn read(section: &Section<'_>) -> Option<Policy> {
         operations,
         unlisted,
     })
+}
+
+/// How many requests a tenant may send; nothing is limited where the setting is absent.
+fn rate_limit(section: &Section<'_>) -> Option<Option<RateLimit>> {
+    let Some(table) = section.table("rate_limit") else {
+        return (!section.has("rate_limit")).then_some(None);
+    };
+    let per_second = table.require("per_second", table.number("per_second", 1..=RATE_MAX));
+    let burst = table.number("burst", 1..=RATE_MAX);
+    let burst = table.settled("burst", burst, per_second.as_ref().map_or(1, |it| it.value));
+    table.finish();
+    let count = |found: Located<u64>| NonZeroU32::new(u32::try_from(found.value).ok()?);
+    Some(Some(RateLimit { per_second: count(per_second?)?, burst: count(burst?)? }))
 }
 
 /// The settings of unlisted routes, and the listed operations with the most literal routes first.

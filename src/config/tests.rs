@@ -5,6 +5,8 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod edge;
+
 const DIGEST: &str = "ef260e9aa3c673af240d17a2660480361a8e081d1ffeca2a5ed0e3219fc18567";
 
 fn policy(text: &str) -> Result<Policy, String> {
@@ -219,7 +221,6 @@ fn what_is_not_honoured_yet_is_refused() {
         "scope_by = [\"header:X\"]",
         "natural_key = [\"/id\"]",
         "fingerprint = { ignore = [\"/sent_at\"] }",
-        "forward = { key = \"derived\" }",
         "replay = \"latest\"",
         "mode = \"shadow\"",
     ] {
@@ -227,7 +228,6 @@ fn what_is_not_honoured_yet_is_refused() {
     }
     for text in [
         "homes = [\"eu\"]",
-        "rate_limit = { per_second = 1 }",
         "cors = { origins = [] }",
         "[auth]\njwt = {}",
         "[auth]\ntrusted_header = {}",

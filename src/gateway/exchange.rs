@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, response};
+use http::{HeaderMap, Method, Request, Response, Uri, response};
 use http_body_util::BodyExt;
-use protocol::Fence;
 use protocol::policy::Effect;
 use tokio::time::{Instant, timeout_at};
 
-use super::forward::{self, Protected};
+use super::forward::{self, Attempt, ForwardedKey, Protected};
 use super::keeping::Keeping;
 use super::metrics;
 use super::rest::Rest;
@@ -29,8 +28,8 @@ pub(crate) struct Outgoing {
     pub(crate) target: Uri,
     /// The header lines, see [`forward::request_headers`].
     pub(crate) headers: HeaderMap,
-    /// The key as the client wrote it.
-    pub(crate) key: HeaderValue,
+    /// The key that the upstream gets.
+    pub(crate) key: ForwardedKey,
     /// The body as it came.
     pub(crate) body: Bytes,
 }
@@ -70,12 +69,12 @@ pub(crate) enum AnsweredBody {
 
 impl Outgoing {
     /// The request under a grant.
-    fn under(&self, fence: Fence, attempt_no: u32) -> Request<Body> {
+    fn under(&self, attempt: Attempt) -> Request<Body> {
         let mut request = Request::new(Body::from(self.body.clone()));
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.target.clone();
         *request.headers_mut() = self.headers.clone();
-        let protected = Protected { key: self.key.clone(), fence, attempt_no };
+        let protected = Protected { key: self.key.clone(), attempt };
         forward::protect(request.headers_mut(), &protected, self.body.len());
         request
     }
@@ -109,17 +108,17 @@ pub(crate) async fn connect(upstream: Upstream, fresh: bool) -> News {
 /// clock, or none does.
 pub(crate) fn send(
     outgoing: &Outgoing,
-    (fence, attempt_no): (Fence, u32),
+    attempt: Attempt,
     connection: Connection,
     upstream: Upstream,
     limit: Duration,
     keeping: Keeping,
 ) -> impl Future<Output = News> + Send + 'static {
-    let request = outgoing.under(fence, attempt_no);
+    let request = outgoing.under(attempt);
     async move {
         let started = Instant::now();
         let news = match connection.send(&upstream, request, Some(limit)).await {
-            Ok(answer) => receive(answer, &keeping, attempt_no).await,
+            Ok(answer) => receive(answer, &keeping, attempt.attempt_no).await,
             Err(SendError::Unsent { pooled, source, .. }) => {
                 tracing::debug!(error = %source, pooled, "nothing was sent");
                 News::Unsent { pooled }

@@ -15,12 +15,13 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use protocol::command::{Claim, Command};
 use protocol::execution::{Action, Answer, Event, Execution, Failure, RecordAt, Upstream as Told};
-use protocol::{Fence, Millis, RecordName};
+use protocol::{Millis, RecordName};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::answer::{self, Terms};
 use super::exchange::{self, Answered, News, Outgoing};
+use super::forward::Attempt;
 use super::keeping::Keeping;
 use super::metrics::InFlight;
 use super::upstream::{Connection, Upstream};
@@ -66,8 +67,8 @@ struct Driver<J> {
     /// Why the claim is refused for longer than the client waits, once that is known.
     refusal: Option<SubmitError>,
     exchange: Exchange,
-    /// Fence and number of the attempt that the exchange is about.
-    attempt: Option<(Fence, u32)>,
+    /// The attempt that the exchange is about.
+    attempt: Option<Attempt>,
     /// The upstream's answer, until the client is given it.
     answered: Option<Box<Answered>>,
 }
@@ -121,8 +122,8 @@ impl<J: Judge> Driver<J> {
         match action {
             Action::Submit { number, command } => self.submit(number, command),
             Action::Read { number, name } => self.read(number, name),
-            Action::Connect { fence, attempt_no, fresh } => {
-                self.attempt = Some((fence, attempt_no));
+            Action::Connect { fence, generation, attempt_no, fresh } => {
+                self.attempt = Some(Attempt { fence, generation, attempt_no });
                 let step = exchange::connect(self.job.upstream.clone(), fresh);
                 self.exchange = Exchange::Step(Box::pin(step));
             }

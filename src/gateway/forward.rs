@@ -12,7 +12,8 @@ use http::header::{
     TRANSFER_ENCODING, VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
-use protocol::Fence;
+use protocol::derived::derived_key;
+use protocol::{Fence, RecordName};
 
 /// The number of this grant: an upstream that remembers the largest can refuse a late execution.
 pub(crate) const FENCE: HeaderName = HeaderName::from_static("idempotency-fence");
@@ -20,7 +21,7 @@ pub(crate) const FENCE: HeaderName = HeaderName::from_static("idempotency-fence"
 /// 1 for the first execution of a key, 2 for the first one after a takeover, …
 pub(crate) const ATTEMPT: HeaderName = HeaderName::from_static("idempotency-attempt");
 
-/// The client's key.
+/// The key: the client's, or a derived one.
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Says that an answer is a replay.
@@ -72,11 +73,34 @@ pub(crate) struct Caller<'a> {
 /// What goes upstream with a protected request only.
 #[derive(Clone, Debug)]
 pub(crate) struct Protected {
-    /// The key, as the client wrote it.
-    pub(crate) key: HeaderValue,
+    /// The key.
+    pub(crate) key: ForwardedKey,
+    /// The attempt that the request is.
+    pub(crate) attempt: Attempt,
+}
+
+/// The key that the upstream gets.
+#[derive(Clone, Debug)]
+pub(crate) enum ForwardedKey {
+    /// The client's, as it wrote it.
+    Raw(HeaderValue),
+    /// One for this generation of the record, in the place of the client's wherever that stands.
+    Derived {
+        /// The record.
+        name: RecordName,
+        /// The headers in which the client may have sent its key.
+        headers: Vec<HeaderName>,
+    },
+}
+
+/// One attempt at an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Attempt {
     /// The grant's fence.
     pub(crate) fence: Fence,
-    /// The attempt's number.
+    /// The first fence of the generation.
+    pub(crate) generation: Fence,
+    /// Its number within the generation, from 1.
     pub(crate) attempt_no: u32,
 }
 
@@ -105,9 +129,24 @@ pub(crate) fn request_headers(client: &HeaderMap, caller: &Caller<'_>) -> Header
 
 /// Adds to `headers` what a protected request of `body_bytes` bytes says besides.
 pub(crate) fn protect(headers: &mut HeaderMap, protected: &Protected, body_bytes: usize) {
-    headers.insert(KEY, protected.key.clone());
-    headers.insert(FENCE, HeaderValue::from(protected.fence.as_number()));
-    headers.insert(ATTEMPT, HeaderValue::from(protected.attempt_no));
+    let attempt = protected.attempt;
+    match &protected.key {
+        ForwardedKey::Raw(key) => {
+            headers.insert(KEY, key.clone());
+        }
+        ForwardedKey::Derived { name, headers: brought_in } => {
+            let key = derived_key(name, attempt.generation);
+            let key = HeaderValue::from_str(&key).expect("a derived key is hexadecimal digits");
+            for name in brought_in.iter().filter(|name| **name != KEY) {
+                if headers.contains_key(name) {
+                    headers.insert(name, key.clone());
+                }
+            }
+            headers.insert(KEY, key);
+        }
+    }
+    headers.insert(FENCE, HeaderValue::from(attempt.fence.as_number()));
+    headers.insert(ATTEMPT, HeaderValue::from(attempt.attempt_no));
     // An encoded answer could only be replayed to clients that accept its encoding.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body_bytes));

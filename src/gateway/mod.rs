@@ -39,7 +39,7 @@ use tracing::Instrument;
 use answer::Terms;
 use exchange::Outgoing;
 use execute::Job;
-use forward::Caller;
+use forward::{Caller, ForwardedKey};
 use keeping::Keeping;
 use metrics::InFlight;
 use operations::Course;
@@ -47,9 +47,10 @@ use request::SentKey;
 use upstream::Upstream;
 
 use crate::config::{GatewaySettings, Matched, Operation, Policy};
-use crate::judge::Judge;
+use crate::judge::{BootClock, Judge};
 use crate::listener::ClientAddr;
 use crate::problem::{Code, Problem};
+use crate::rate_limit::RateLimits;
 use crate::tenant::{Identity, Tenants, Use};
 
 /// The most executions under way. Each may hold a request and an answer of up to a mebibyte, and
@@ -67,6 +68,7 @@ struct Shared<J> {
     judge: J,
     policy: Arc<Policy>,
     tenants: Tenants,
+    rates: RateLimits,
     settings: GatewaySettings,
     upstream: Upstream,
     executions: Arc<Semaphore>,
@@ -76,9 +78,11 @@ impl<J: Judge> Gateway<J> {
     /// A gateway whose claims `judge` decides.
     pub fn new(judge: J, policy: Arc<Policy>, tenants: Tenants, settings: GatewaySettings) -> Self {
         let clock = judge.clone();
-        let upstream = Upstream::new(&settings.upstream, Arc::new(move || clock.boot()));
+        let clock: BootClock = Arc::new(move || clock.boot());
+        let rates = RateLimits::new(&policy, Arc::clone(&clock));
+        let upstream = Upstream::new(&settings.upstream, clock);
         let executions = Arc::new(Semaphore::new(EXECUTIONS_MAX as usize));
-        let shared = Shared { judge, policy, tenants, settings, upstream, executions };
+        let shared = Shared { judge, policy, tenants, rates, settings, upstream, executions };
         Self { shared: Arc::new(shared) }
     }
 
@@ -110,6 +114,9 @@ impl<J: Judge> Gateway<J> {
             let answer = self.protect(head, body, &matched, client).await;
             return answer.unwrap_or_else(Problem::into_response);
         }
+        if let Err(refused) = self.admit_unprotected(&head) {
+            return refused.into_response();
+        }
         let caller = caller(client, None, matched.operation);
         let ignored = course == Course::PassIgnoringKey;
         pass::pass(&self.shared.upstream, head, body, &caller, ignored).await
@@ -124,6 +131,7 @@ impl<J: Judge> Gateway<J> {
     ) -> Result<Response, Problem> {
         let operation = matched.operation;
         let identity = self.shared.tenants.authenticate(&head.headers, Use::Gateway)?;
+        self.shared.rates.admit(&identity.tenant)?;
         request::refuse_two_types(&head.headers)?;
         let key = request::sent_key(&head.headers, &operation.headers, operation.key_max)?;
         let limit = self.shared.settings.max_request_body.as_u64();
@@ -135,7 +143,13 @@ impl<J: Judge> Gateway<J> {
             target: request::target(&head),
             headers: forward::request_headers(&head.headers, &caller),
             method: head.method,
-            key: key.raw,
+            key: match operation.forward.derived_key {
+                false => ForwardedKey::Raw(key.raw),
+                true => ForwardedKey::Derived {
+                    name: claim.name.clone(),
+                    headers: operation.headers.clone(),
+                },
+            },
             body,
         };
         let job = Job {
@@ -151,6 +165,19 @@ impl<J: Judge> Gateway<J> {
         let span = tracing::info_span!("execution", operation = %matched.name);
         tokio::spawn(job.run(client, InFlight::new(permit)).instrument(span));
         answer.await.map_err(|_| Problem::new(Code::Internal, "the execution met a defect"))
+    }
+
+    /// Counts a request that passes through, where it brings a credential that the policy knows: a
+    /// tenant does not get around its limit by leaving its keys out. Whoever brings none is the
+    /// upstream's to judge.
+    fn admit_unprotected(&self, head: &Parts) -> Result<(), Problem> {
+        if !self.shared.rates.limits() {
+            return Ok(());
+        }
+        match self.shared.tenants.authenticate(&head.headers, Use::Gateway) {
+            Ok(identity) => self.shared.rates.admit(&identity.tenant),
+            Err(_nobody_known) => Ok(()),
+        }
     }
 
     /// Room for one more execution.

@@ -5,6 +5,7 @@ pub(in crate::gateway) mod stub;
 
 mod client;
 mod life;
+mod limits;
 mod pass;
 mod serving;
 

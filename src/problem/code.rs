@@ -64,6 +64,8 @@ pub enum Code {
     StateConflict,
     /// The key was used before with another request.
     KeyReused,
+    /// The tenant sends more requests than it may.
+    RateLimited,
     /// The connection should become something other than HTTP.
     UpgradeRefused,
     /// Nothing could be sent to the upstream.
@@ -86,6 +88,14 @@ pub enum Code {
 /// may have acted, title.
 type Row = (&'static str, u16, bool, Executed, &'static str);
 
+/// The explanation of [`Code::KeyInProgress`].
+const IN_PROGRESS: &str = "A request with this key is being executed now. Send the same request \
+    again after the time in Retry-After: it gets the first one's answer.";
+
+/// The explanation of [`Code::RateLimited`].
+const TOO_MANY_REQUESTS: &str = "This tenant sends more requests than it may. Nothing was executed \
+    or stored: send the same request again after the time in Retry-After.";
+
 /// The explanation of [`Code::ConfigMismatch`].
 const ANOTHER_POLICY: &str = "The process that was asked has another policy than its cluster, and \
     would look for the key under another name. Send the request again: another process may answer. \
@@ -99,7 +109,7 @@ const STOP: bool = false;
 
 impl Code {
     /// Every code, in the order in which the documentation lists them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::KeyMissing,
         Self::KeyMalformed,
         Self::KeyTooLong,
@@ -118,6 +128,7 @@ impl Code {
         Self::StaleFence,
         Self::StateConflict,
         Self::KeyReused,
+        Self::RateLimited,
         Self::UpgradeRefused,
         Self::UpstreamUnreachable,
         Self::OutcomeUnknownReset,
@@ -154,6 +165,7 @@ impl Code {
             Self::StaleFence => ("stale-fence", 409, STOP, Unknown, "Fence is not current"),
             Self::StateConflict => ("invalid-request", 409, STOP, Unknown, "Not in this state"),
             Self::KeyReused => ("key-reused", 422, STOP, No, "Key used with another request"),
+            Self::RateLimited => ("rate-limited", 429, AGAIN, No, "Too many requests"),
             Self::UpgradeRefused => ("invalid-request", 501, STOP, No, "Upgrade not supported"),
             Self::UpstreamUnreachable => {
                 ("upstream-unreachable", 502, AGAIN, No, "Upstream unreachable")
@@ -213,10 +225,7 @@ impl Code {
             Self::BodyTooLarge => "The body is larger than the configured limit.",
             Self::TargetTooLong => "The request's target is longer than the limit.",
             Self::HeadTooLarge => "The request's header fields are too many or too large.",
-            Self::KeyInProgress => {
-                "A request with this key is being executed now. Send the same request again after \
-                 the time in Retry-After: it gets the first one's answer."
-            }
+            Self::KeyInProgress => IN_PROGRESS,
             Self::OutcomeIndeterminate => {
                 "The request may or may not have been executed, and nobody can tell from here. \
                  It will not run again by itself: an operator has to settle it first."
@@ -234,6 +243,7 @@ impl Code {
                 "This key belongs to an earlier request that was different. Use a new key for a \
                  new request. This request was not executed."
             }
+            Self::RateLimited => TOO_MANY_REQUESTS,
             Self::UpgradeRefused => "Connections cannot be upgraded to another protocol here.",
             Self::UpstreamUnreachable => {
                 "Nothing was sent to the upstream, so nothing was executed. Send the same request \

@@ -14,7 +14,7 @@ async fn document(problem: Problem) -> (Response<()>, Value) {
 }
 
 /// What the documentation promises: name, status, retryable, executed.
-const PROMISED: [(&str, u16, bool, &str); 26] = [
+const PROMISED: [(&str, u16, bool, &str); 27] = [
     ("key-missing", 400, false, "no"),
     ("key-malformed", 400, false, "no"),
     ("key-too-long", 400, false, "no"),
@@ -33,6 +33,7 @@ const PROMISED: [(&str, u16, bool, &str); 26] = [
     ("stale-fence", 409, false, "unknown"),
     ("invalid-request", 409, false, "unknown"),
     ("key-reused", 422, false, "no"),
+    ("rate-limited", 429, true, "no"),
     ("invalid-request", 501, false, "no"),
     ("upstream-unreachable", 502, true, "no"),
     ("outcome-unknown", 502, true, "unknown"),
@@ -134,7 +135,7 @@ fn every_refusal_has_a_problem_and_no_success_has_one() {
         assert_eq!(problem.code(), code, "{outcome:?}");
     }
     for outcome in [
-        Outcome::Granted { grant, attempt_no: 1, lease_until: at },
+        Outcome::Granted { grant, generation: grant.fence, attempt_no: 1, lease_until: at },
         Outcome::Renewed { lease_until: at },
         Outcome::Completed,
         Outcome::Released,

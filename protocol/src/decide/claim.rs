@@ -139,7 +139,12 @@ fn grant(generation: Generation) -> Decision {
 }
 
 fn granted(generation: &Generation, lease_until: Timestamp) -> Outcome {
-    Outcome::Granted { grant: proof(generation), attempt_no: generation.attempts, lease_until }
+    Outcome::Granted {
+        grant: proof(generation),
+        generation: generation.id,
+        attempt_no: generation.attempts,
+        lease_until,
+    }
 }
 
 fn proof(generation: &Generation) -> Grant {

@@ -30,6 +30,9 @@ pub enum Action {
     Connect {
         /// The fencing token that goes upstream with the request.
         fence: Fence,
+        /// The generation that is executed, by its first fence: what every attempt at it has in
+        /// common.
+        generation: Fence,
         /// The attempt's number that goes upstream with the request.
         attempt_no: u32,
         /// Whether the connection must be a new one.

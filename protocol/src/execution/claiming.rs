@@ -70,8 +70,9 @@ impl Execution {
             Ok(decided) => decided,
         };
         match decided.outcome {
-            Outcome::Granted { grant, attempt_no, .. } => {
-                self.granted(now, Held { grant, attempt_no, fresh: false }, actions);
+            Outcome::Granted { grant, generation, attempt_no, .. } => {
+                let held = Held { grant, generation, attempt_no, fresh: false };
+                self.granted(now, held, actions);
             }
             Outcome::Spent { grant } => self.give_back(grant, actions),
             // The answer has brought a basis for a new copy, which is made at once. It does not end

@@ -40,6 +40,7 @@ pub use event::{Disposition, Event, Failure, RecordAt, Upstream};
 pub use pursuit::{BACKOFF_FIRST, BACKOFF_MAX};
 
 use crate::command::{Basis, Claim, Grant};
+use crate::lease::Fence;
 use crate::time::{Millis, Timestamp};
 
 use deciding::{Deciding, OpenUpstream};
@@ -112,6 +113,8 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Held {
     grant: Grant,
+    /// The generation that is executed, by its first fence.
+    generation: Fence,
     /// 1 unless an earlier attempt of the same generation may have run.
     attempt_no: u32,
     /// Whether the connection to the upstream must be a new one, since a pooled one was dead.

@@ -59,6 +59,7 @@ impl Execution {
         self.phase = Phase::Connecting(held);
         actions.push(Action::Connect {
             fence: held.grant.fence,
+            generation: held.generation,
             attempt_no: held.attempt_no,
             fresh: held.fresh,
         });

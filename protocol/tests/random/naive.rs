@@ -111,7 +111,8 @@ impl Naive {
         let grant = Grant { fence: number(key.fence), token: key.token.expect("a token") };
         if !over {
             let (attempt_no, lease_until) = (key.attempts, at(key.lease_end));
-            return Outcome::Granted { grant, attempt_no, lease_until };
+            let generation = number(key.generation);
+            return Outcome::Granted { grant, generation, attempt_no, lease_until };
         }
         if mine {
             return Outcome::Spent { grant };
@@ -153,7 +154,12 @@ impl Naive {
         key.lease_end = self.now + key.lease;
         key.attempts += 1;
         let grant = Grant { fence: number(fence), token: claim.token };
-        Outcome::Granted { grant, attempt_no: key.attempts, lease_until: at(key.lease_end) }
+        Outcome::Granted {
+            grant,
+            generation: number(key.generation),
+            attempt_no: key.attempts,
+            lease_until: at(key.lease_end),
+        }
     }
 
     fn complete(&mut self, key: &mut Key, grant: &Grant, response: &StoredResponse) -> Outcome {

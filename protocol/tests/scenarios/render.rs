@@ -8,7 +8,7 @@ use protocol::{HolderId, RecordName, StoredResponse, Timestamp};
 /// An answer in words.
 pub(crate) fn outcome(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Granted { grant, attempt_no, lease_until } => {
+        Outcome::Granted { grant, attempt_no, lease_until, .. } => {
             let (grant, until) = (proof(grant), time(*lease_until));
             format!("granted: {grant}, attempt {attempt_no}, lease until {until}")
         }

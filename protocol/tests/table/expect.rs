@@ -32,6 +32,7 @@ impl Case<'_> {
             "granted" => self.granted(),
             "granted again" => Outcome::Granted {
                 grant: self.stored_grant(),
+                generation: self.live().id,
                 attempt_no: self.live().attempts,
                 lease_until: at(NOW + 1),
             },
@@ -109,12 +110,13 @@ impl Case<'_> {
     }
 
     fn granted(&self) -> Outcome {
-        let attempt_no = match self.record {
-            Some(Record::Live(generation)) => generation.attempts + 1,
-            _ => 1,
+        let (generation, attempt_no) = match self.record {
+            Some(Record::Live(generation)) => (generation.id, generation.attempts + 1),
+            _ => (fence(77), 1),
         };
         let grant = Grant { fence: fence(77), token: Token::new([9; 16]) };
-        Outcome::Granted { grant, attempt_no, lease_until: self.new_lease().1 }
+        let lease_until = self.new_lease().1;
+        Outcome::Granted { grant, generation, attempt_no, lease_until }
     }
 
     /// The lease that the claim asks for, and when it ends.

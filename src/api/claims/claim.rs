@@ -25,7 +25,7 @@ pub(in crate::api) async fn claim<J: Judge>(
     State(api): State<Arc<Api<J>>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let call = Call::receive(&api, request).await?;
+    let call = Call::receive_claim(&api, request).await?;
     let started = Instant::now();
     let body: ClaimBody<'_> = parse(&call.body)?;
     let target = call.target(&body.operation, &body.key)?;
@@ -49,7 +49,7 @@ pub(in crate::api) async fn claim<J: Judge>(
     let decided = submit::claim(&api.judge, &mut claim, call.deadline).await?;
     metrics::decided(started.elapsed());
     match &decided.outcome {
-        Outcome::Granted { grant, attempt_no, lease_until } => {
+        Outcome::Granted { grant, attempt_no, lease_until, .. } => {
             metrics::granted();
             let rest = rest_of_lease(*lease_until, decided.basis.time, started);
             Ok(answer::granted(grant, *attempt_no, rest))

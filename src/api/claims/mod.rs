@@ -52,10 +52,24 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    async fn receive<J>(api: &'a Api<J>, request: Request) -> Result<Self, Problem> {
-        // The credential is looked at first, so that nobody unknown has a body read.
+    /// A call that asks for a grant: it counts against its tenant's rate.
+    async fn receive_claim<J>(api: &'a Api<J>, request: Request) -> Result<Self, Problem> {
         let (head, body) = request.into_parts();
         let identity = api.tenants.authenticate(&head.headers, Use::Claims)?;
+        api.rates.admit(&identity.tenant)?;
+        Self::read(api, identity, body).await
+    }
+
+    /// A call under a grant, or about a record: it is never refused for being one too many, since
+    /// work that is done must be recorded.
+    async fn receive<J>(api: &'a Api<J>, request: Request) -> Result<Self, Problem> {
+        let (head, body) = request.into_parts();
+        let identity = api.tenants.authenticate(&head.headers, Use::Claims)?;
+        Self::read(api, identity, body).await
+    }
+
+    /// Reads the body, once the credential is known: nobody unknown has one read.
+    async fn read<J>(api: &'a Api<J>, identity: &'a Identity, body: Body) -> Result<Self, Problem> {
         let body = read_body(body).await?;
         Ok(Self { policy: &api.policy, identity, body, deadline: Instant::now() + DECIDE_WITHIN })
     }

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::*;
 use crate::config::Operation;
+use crate::gateway::forward::ForwardedKey;
 use crate::gateway::tests::judge::{Fault, Kind, SubmitErrorKind, TestJudge};
 use crate::gateway::tests::operation;
 use crate::gateway::tests::stub::{PATIENCE, Step, Stub};
@@ -54,13 +55,17 @@ impl Bench {
     }
 
     fn job(&self, body: &'static str) -> Job<TestJudge> {
+        self.job_for(self.key, body)
+    }
+
+    fn job_for(&self, key: &'static str, body: &'static str) -> Job<TestJudge> {
         let scope = Scope {
             tenant: "acme".into(),
             sub_account: Vec::new(),
             credential: None,
             operation: Some("orders".into()),
         };
-        let name = RecordName::new(&scope, &IdempotencyKey::from_text(self.key, 255).unwrap());
+        let name = RecordName::new(&scope, &IdempotencyKey::from_text(key, 255).unwrap());
         let claim = Claim {
             holder: HolderId::of(b"acme/web", &rand::random::<[u8; 16]>()),
             seen: self.judge.seen(&name).unwrap(),
@@ -82,7 +87,7 @@ impl Bench {
                     http::header::HOST,
                     HeaderValue::from_static("shop"),
                 )]),
-                key: HeaderValue::from_static(self.key),
+                key: ForwardedKey::Raw(HeaderValue::from_static(key)),
                 body: Bytes::from_static(body.as_bytes()),
             },
             keeping: Keeping::new(&self.operation, protocol::policy::AnswersFrom::Application),

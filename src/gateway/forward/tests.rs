@@ -142,14 +142,45 @@ fn an_ipv6_client_is_quoted_where_the_syntax_asks_for_it() {
     assert_eq!(lines(&sent, "forwarded"), ["for=\"[::1]\";proto=http"]);
 }
 
+fn attempt(fence: u64, generation: u64) -> Attempt {
+    let (fence, generation) = (Fence::new(0, fence), Fence::new(0, generation));
+    Attempt { fence, generation, attempt_no: 2 }
+}
+
+/// The client's own key is to be found nowhere in what the upstream gets.
+#[test]
+fn a_derived_key_stands_wherever_the_client_sent_its_own() {
+    let own = HeaderName::from_static("x-request-key");
+    let scope = protocol::Scope {
+        tenant: "acme".into(),
+        sub_account: Vec::new(),
+        credential: None,
+        operation: None,
+    };
+    let key = protocol::IdempotencyKey::from_text("secret-key", 255).unwrap();
+    let name = RecordName::new(&scope, &key);
+    let sent = |generation| {
+        let client = [("x-request-key", "secret-key"), ("x-other", "1")];
+        let mut sent = headers(&client);
+        let headers = vec![KEY, own.clone(), HeaderName::from_static("x-absent")];
+        let key = ForwardedKey::Derived { name: name.clone(), headers };
+        protect(&mut sent, &Protected { key, attempt: attempt(7, generation) }, 0);
+        sent
+    };
+    let first = sent(5);
+    let derived = lines(&first, "idempotency-key");
+    assert_eq!(derived, lines(&first, "x-request-key"));
+    assert_eq!(derived[0].len(), 36);
+    assert!(!first.contains_key("x-absent"));
+    assert!(first.values().all(|value| !value.to_str().unwrap().contains("secret")));
+    assert_ne!(derived, lines(&sent(6), "idempotency-key"), "another generation, another key");
+}
+
 #[test]
 fn a_protected_request_says_what_its_grant_is() {
     let mut sent = headers(&[("accept-encoding", "gzip"), ("idempotency-key", "\"k\"")]);
-    let protected = Protected {
-        key: HeaderValue::from_static("\"k\""),
-        fence: Fence::new(0, 7),
-        attempt_no: 2,
-    };
+    let key = ForwardedKey::Raw(HeaderValue::from_static("\"k\""));
+    let protected = Protected { key, attempt: attempt(7, 5) };
     protect(&mut sent, &protected, 0);
     assert_eq!(lines(&sent, "idempotency-key"), ["\"k\""]);
     assert_eq!(lines(&sent, "idempotency-fence"), ["7"]);

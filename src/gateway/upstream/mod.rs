@@ -27,9 +27,9 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 pub(crate) use reply::Reply;
-pub(crate) use wire::BootClock;
-
 use wire::{Watch, Wire};
+
+use crate::judge::BootClock;
 
 /// The most idle connections that are kept. One costs two descriptors in all and a few kilobytes;
 /// past this number the upstream is better asked to open new ones than to hold them.

@@ -14,8 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Reads the clock that leases are counted by.
-pub(crate) type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
+use crate::judge::BootClock;
 
 /// The reading of a clock that stands for "no limit".
 const NEVER: u64 = u64::MAX;

@@ -53,7 +53,10 @@ impl Life {
         let mut life = Self::begin();
         life.claims();
         life.reply(granted(attempt_no));
-        assert_eq!(life.next(), Action::Connect { fence: grant().fence, attempt_no, fresh: false });
+        let fence = grant().fence;
+        let generation = first_fence(attempt_no);
+        let connect = Action::Connect { fence, generation, attempt_no, fresh: false };
+        assert_eq!(life.next(), connect);
         life
     }
 
@@ -241,8 +244,15 @@ pub(super) fn grant() -> Grant {
     Grant { fence: Fence::new(0, 5), token: Token::new([9; 16]) }
 }
 
+/// The first fence of the generation that [`grant`] is an attempt at.
+fn first_fence(attempt_no: u32) -> Fence {
+    Fence::new(0, 5 - u64::from(attempt_no - 1))
+}
+
 pub(super) fn granted(attempt_no: u32) -> Outcome {
-    Outcome::Granted { grant: grant(), attempt_no, lease_until: leader_time(BEGUN + LEASE) }
+    let generation = first_fence(attempt_no);
+    let lease_until = leader_time(BEGUN + LEASE);
+    Outcome::Granted { grant: grant(), generation, attempt_no, lease_until }
 }
 
 pub(super) fn response(status: u16) -> StoredResponse {

@@ -279,6 +279,38 @@ async fn an_execution_that_lost_its_grant_answers_from_the_record() {
 }
 
 /// Where the downstream is idempotent another attempt runs, and says which one it is.
+/// The provider behind the API recognises the second attempt at one execution, and takes the next
+/// execution under the same key for another one.
+#[tokio::test]
+async fn a_derived_key_is_the_same_for_every_attempt_and_another_for_the_next_generation() {
+    let refused = "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n";
+    let script = [
+        vec![Step::Reset],
+        vec![Step::Write(CREATED.into())],
+        vec![Step::Write(refused.into())],
+        vec![Step::Write(CREATED.into())],
+    ];
+    let stub = Stub::scripted(script).await;
+    let downstream_retention = Millis::from_secs(3600);
+    let bench = Bench::new(stub.address)
+        .with(|operation| operation.on_unknown = OnUnknown::Takeover { downstream_retention });
+    let ask = async |key| {
+        let mut job = bench.job_for(key, "x");
+        let headers = vec![crate::gateway::forward::KEY];
+        job.outgoing.key = ForwardedKey::Derived { name: job.claim.name.clone(), headers };
+        answer(run(job)).await.status.as_u16()
+    };
+    assert_eq!([ask("a").await, ask("a").await], [502, 201]);
+    assert_eq!([ask("b").await, ask("b").await], [429, 201]);
+    let seen = stub.seen();
+    let sent: Vec<_> = seen.iter().map(|seen| seen.one("idempotency-key").unwrap()).collect();
+    let attempts: Vec<_> = seen.iter().map(|seen| seen.one("idempotency-attempt")).collect();
+    assert_eq!(attempts, [Some("1"), Some("2"), Some("1"), Some("1")]);
+    assert_eq!(sent[0], sent[1], "a second attempt at one execution");
+    assert_ne!(sent[2], sent[3], "two executions");
+    assert_eq!(sent[0].len(), 36);
+}
+
 #[tokio::test]
 async fn a_takeover_runs_as_a_later_attempt_with_a_larger_fence() {
     let busy = "HTTP/1.1 409 Conflict\r\ncontent-length: 0\r\n\r\n";

@@ -1,0 +1,37 @@
+//! Settings about the edge: what a tenant may send, and what the upstream gets.
+
+use std::num::NonZeroU32;
+
+use super::*;
+
+#[test]
+fn a_rate_limit_needs_a_rate_and_may_have_a_burst() {
+    let limit = |text: &str| policy(text).unwrap().rate_limit;
+    let count = |number| NonZeroU32::new(number).unwrap();
+    assert_eq!(limit(""), None);
+    let both = RateLimit { per_second: count(100), burst: count(200) };
+    assert_eq!(limit("rate_limit = { per_second = 100, burst = 200 }"), Some(both));
+    let even = RateLimit { per_second: count(5), burst: count(5) };
+    assert_eq!(limit("rate_limit = { per_second = 5 }"), Some(even));
+    assert_refused("rate_limit = { burst = 5 }", "missing");
+    assert_refused("rate_limit = { per_second = 0 }", "out-of-range");
+    assert_refused("rate_limit = { per_second = 1000001 }", "out-of-range");
+    assert_refused("rate_limit = { per_second = 1, burts = 2 }", "unknown-name");
+    assert_refused("rate_limit = 5", "wrong-type");
+}
+
+#[test]
+fn a_derived_key_fits_every_downstream_and_frees_the_clients_key() {
+    let derived = "forward = { key = \"derived\" }\n";
+    let of = |text: &str| {
+        let policy = policy(&operation(&format!("{derived}{text}"))).unwrap();
+        let operation = policy.matching(&Method::POST, "/v1/x").operation.clone();
+        (operation.forward.derived_key, operation.key_max)
+    };
+    assert_eq!(of("downstream = [{ key_max = 36 }]"), (true, 255));
+    assert_eq!(of("downstream = [{ key_max = 36 }]\nkey_max = 300"), (true, 300));
+    let short = operation(&format!("{derived}downstream = [{{ key_max = 35 }}]"));
+    assert_refused(&short, "derived-key-above-downstream");
+    let defaults = "[defaults]\nforward = { key = \"derived\" }\n";
+    assert!(policy(defaults).unwrap().matching(&Method::POST, "/").operation.forward.derived_key);
+}
