@@ -11,6 +11,7 @@ pub mod admin;
 pub mod api;
 pub mod cli;
 pub mod config;
+mod encoding;
 pub mod gateway;
 pub mod judge;
 pub mod listener;

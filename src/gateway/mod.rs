@@ -47,6 +47,7 @@ use request::SentKey;
 use upstream::Upstream;
 
 use crate::config::{GatewaySettings, Matched, Operation, Policy};
+use crate::encoding::Content;
 use crate::judge::{BootClock, Judge};
 use crate::listener::ClientAddr;
 use crate::problem::{Code, Problem};
@@ -137,7 +138,9 @@ impl<J: Judge> Gateway<J> {
         let limit = self.shared.settings.max_request_body.as_u64();
         let body = request::whole_body(body, limit).await?;
         let permit = self.permit()?;
-        let claim = self.claim(&head, &body, &key, matched, identity)?;
+        let content = request::content(&head, &body, limit)?;
+        let claim = self.claim(&head, &content, &key, matched, identity)?;
+        drop(content);
         let caller = caller(client, Some(&identity.tenant), operation);
         let outgoing = Outgoing {
             target: request::target(&head),
@@ -191,7 +194,7 @@ impl<J: Judge> Gateway<J> {
     fn claim(
         &self,
         head: &Parts,
-        body: &[u8],
+        content: &Content<'_>,
         key: &SentKey,
         matched: &Matched<'_>,
         identity: &Identity,
@@ -204,7 +207,7 @@ impl<J: Judge> Gateway<J> {
         Ok(Claim {
             holder: HolderId::of(&identity.qualified(), &attempt),
             seen,
-            fingerprint: request::fingerprint(head, body),
+            fingerprint: request::fingerprint(head, content),
             lease: matched.operation.lease,
             terms: matched.operation.terms(),
             token: Token::new(rand::random()),

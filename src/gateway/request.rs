@@ -12,6 +12,7 @@ use protocol::fingerprint::RequestParts;
 use protocol::{Fingerprint, IdempotencyKey};
 
 use super::forward::connection_options;
+use crate::encoding::Content;
 use crate::problem::{Code, Problem};
 
 /// How long a client may take to send the body of a protected request. The largest default body,
@@ -95,15 +96,28 @@ pub(crate) async fn whole_body(body: Body, limit: u64) -> Result<Bytes, Problem>
     })
 }
 
+/// The body as its fingerprint is taken.
+///
+/// # Errors
+/// When it is larger than `limit` once it is decoded.
+pub(crate) fn content<'a>(
+    head: &Parts,
+    body: &'a [u8],
+    limit: u64,
+) -> Result<Content<'a>, Problem> {
+    Content::of(&head.headers, body, limit).map_err(|_too_large| too_large(limit))
+}
+
 /// Digest of what makes the request the request that it is.
-pub(crate) fn fingerprint(head: &Parts, body: &[u8]) -> Fingerprint {
+pub(crate) fn fingerprint(head: &Parts, content: &Content<'_>) -> Fingerprint {
     let content_type = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     Fingerprint::of_request(&RequestParts {
         method: head.method.as_str(),
         target: head.uri.path_and_query().map_or("/", |target| target.as_str()),
         content_type,
         headers: &[],
-        body,
+        body: &content.body,
+        encoding: content.encoding.as_deref().map(str::as_bytes),
     })
 }
 

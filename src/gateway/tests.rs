@@ -3,6 +3,7 @@
 pub(in crate::gateway) mod judge;
 pub(in crate::gateway) mod stub;
 
+mod bodies;
 mod client;
 mod life;
 mod limits;

@@ -24,6 +24,11 @@ impl MediaType {
         self.0 == b"application/x-www-form-urlencoded"
     }
 
+    /// Whether bodies of this type are the fields of a form, and files among them.
+    pub(super) fn is_multipart_form(&self) -> bool {
+        self.0 == b"multipart/form-data"
+    }
+
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

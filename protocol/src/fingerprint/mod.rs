@@ -14,7 +14,9 @@ mod form;
 mod json;
 mod media;
 mod members;
+mod multipart;
 mod number;
+mod parameters;
 mod query;
 mod string;
 
@@ -49,8 +51,11 @@ pub struct RequestParts<'a> {
     pub content_type: Option<&'a [u8]>,
     /// The headers that the operation lists, also those that the request does not have.
     pub headers: &'a [ListedHeader<'a>],
-    /// The body; empty where there is none.
+    /// The body, decoded where it came encoded; empty where there is none.
     pub body: &'a [u8],
+    /// What the body is encoded with, where it could not be decoded: such a body is compared byte
+    /// for byte, and by this.
+    pub encoding: Option<&'a [u8]>,
 }
 
 /// A header that counts, and its lines in the request.
@@ -94,7 +99,13 @@ impl Fingerprint {
         digest.parts(query::ordered_pairs(query));
         digest.parts(media_type.iter().map(MediaType::as_bytes));
         put_headers(&mut digest, request.headers);
-        CanonicalBody::of(media_type.as_ref(), request.body).put(&mut digest);
+        let body = match request.encoding {
+            Some(encoding) if !request.body.is_empty() => {
+                CanonicalBody::Encoded(encoding, request.body)
+            }
+            _ => CanonicalBody::of(request.content_type.unwrap_or_default(), request.body),
+        };
+        body.put(&mut digest);
         digest.finish()
     }
 

@@ -8,6 +8,7 @@ const BASE: RequestParts<'static> = RequestParts {
     content_type: Some(b"application/json"),
     headers: &[],
     body: br#"{"amount": 12.50, "currency": "EUR"}"#,
+    encoding: None,
 };
 
 fn of(request: RequestParts<'_>) -> Fingerprint {
@@ -244,6 +245,7 @@ fn golden_digests() {
             ListedHeader { name: "x-a", values: vec![b"1", b" 2 "] },
         ],
         body: br#"{"currency":"EUR","amount":12.50}"#,
+        encoding: None,
     };
     let payload = r#" {"b":1.25e1, "a":[0.10,1000,true,null], "":"\u0000\u00e9"} "#;
     let golden = [

@@ -47,6 +47,8 @@ pub(super) struct RequestBody<'a> {
     pub(super) target: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) content_type: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(super) headers: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     #[serde(borrow)]
     pub(super) body: Option<Cow<'a, str>>,
     #[serde(borrow)]

@@ -5,13 +5,12 @@ use std::time::Instant;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use protocol::fingerprint::RequestParts;
 use protocol::lease::LEASE_MIN;
 use protocol::record::{OnUnknown, Retention, Terms};
-use protocol::{Basis, Claim, Fingerprint, HolderId, Millis, Outcome, Timestamp, Token};
+use protocol::{Basis, Claim, HolderId, Millis, Outcome, Timestamp, Token};
 
-use super::body::{ClaimBody, RequestBody, base64_bytes, duration, parse};
-use super::{Call, answer, submit};
+use super::body::{ClaimBody, duration, parse};
+use super::{Call, answer, subject, submit};
 use crate::api::{Api, metrics};
 use crate::config::{Operation, duration_text};
 use crate::judge::Judge;
@@ -37,7 +36,7 @@ pub(in crate::api) async fn claim<J: Judge>(
     let mut claim = Claim {
         holder: HolderId::of(&call.identity.qualified(), body.attempt.as_bytes()),
         seen: Basis::default(),
-        fingerprint: fingerprint(&body)?,
+        fingerprint: subject::fingerprint(&body)?,
         lease: match &body.lease {
             Some(text) => lease(operation, text)?,
             None => operation.lease,
@@ -118,42 +117,4 @@ fn terms(operation: &Operation, body: &ClaimBody<'_>) -> Result<Terms, Problem> 
         }
     }
     Ok(terms)
-}
-
-/// The one fingerprint that the body gives.
-fn fingerprint(body: &ClaimBody<'_>) -> Result<Fingerprint, Problem> {
-    match (&body.request, body.payload, &body.fingerprint) {
-        (Some(request), None, None) => of_request(request),
-        (None, Some(payload), None) => Ok(Fingerprint::of_payload(payload.get().as_bytes())),
-        (None, None, Some(text)) => {
-            Fingerprint::opaque(text).map_err(|error| Problem::invalid(error.to_string()))
-        }
-        _ => Err(Problem::invalid("give one of \"request\", \"payload\" and \"fingerprint\"")),
-    }
-}
-
-fn of_request(request: &RequestBody<'_>) -> Result<Fingerprint, Problem> {
-    if request.method.parse::<http::Method>().is_err() {
-        return Err(Problem::invalid("\"request.method\" is not a method"));
-    }
-    let target = &request.target;
-    if !target.starts_with('/') || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Problem::invalid("\"request.target\" must be a path, with its query if any"));
-    }
-    let decoded = match &request.body_base64 {
-        Some(text) if request.body.is_none() => Some(base64_bytes("request.body_base64", text)?),
-        Some(_) => {
-            let detail = "give one of \"request.body\" and \"request.body_base64\"";
-            return Err(Problem::invalid(detail));
-        }
-        None => None,
-    };
-    let text = request.body.as_deref().unwrap_or_default();
-    Ok(Fingerprint::of_request(&RequestParts {
-        method: &request.method,
-        target,
-        content_type: request.content_type.as_deref().map(str::as_bytes),
-        headers: &[],
-        body: decoded.as_deref().unwrap_or(text.as_bytes()),
-    }))
 }

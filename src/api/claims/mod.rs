@@ -24,6 +24,7 @@ mod claim;
 mod grant;
 mod lookup;
 pub(super) mod response;
+mod subject;
 pub(super) mod submit;
 #[cfg(test)]
 pub(super) mod tests;

@@ -242,6 +242,13 @@ async fn a_request_is_fingerprinted_as_the_gateway_does() {
     assert_eq!(first.status, 201, "{}", first.body);
     let spelled_otherwise = json!({"body_base64": "eyJiIjoyLCAiYSI6MX0="});
     assert_eq!(served.call("", request("/orders", spelled_otherwise)).await.status, 201);
+    // The same document, packed with gzip.
+    let packed = json!({
+        "headers": [["Content-Encoding", "gzip"]],
+        "body_base64": "H4sIAAAAAAAAA6tWSlSyMtRRSlKyMqoFAIPOQc8NAAAA",
+    });
+    let packed = served.call("", request("/orders", packed)).await;
+    assert_eq!(packed.status, 201, "{}", packed.body);
     let other = served.call("", request("/orders?x=1", json!({"body": "{\"a\":1,\"b\":2}"}))).await;
     assert_problem(&other, 422, "key-reused");
 }

@@ -68,6 +68,8 @@ fn a_fingerprint_covers_method_target_media_type_and_body() {
     let json = |request: http::request::Builder| {
         head(request.header("content-type", "application/json; charset=utf-8"))
     };
+    let fingerprint =
+        |head: &Parts, body: &[u8]| fingerprint(head, &content(head, body, 1 << 20).unwrap());
     let base = fingerprint(&json(Request::post("/a?x=1&y=2")), b"{\"a\":1}");
     let same = head(
         Request::post("http://shop/a?y=2&x=1")
