@@ -18,6 +18,7 @@ use protocol::record::{OnUnknown, Retention, Terms};
 use protocol::{Millis, Scope};
 
 pub use address::parse_upstream;
+pub use auth::{AuthSettings, JwtSettings, TrustedHeader};
 pub(crate) use duration::{duration_text, parse_duration};
 pub use file::Kind;
 pub use finding::{Finding, Refused, Severity};
@@ -25,6 +26,7 @@ pub(crate) use operation::KEY_MAX;
 pub use route::{Route, RouteError};
 
 mod address;
+mod auth;
 mod duration;
 mod file;
 mod finding;
@@ -111,6 +113,8 @@ pub struct Policy {
     pub protect: Protect,
     /// How many requests each tenant may send, where that is limited.
     pub rate_limit: Option<RateLimit>,
+    /// How callers prove their tenant besides by an API key.
+    pub auth: AuthSettings,
     /// Who may ask. Names are unique, and no two credentials have the same key.
     pub tenants: Vec<TenantSettings>,
     /// Who may look at and settle records of all tenants. Names are unique, and so are tokens.

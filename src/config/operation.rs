@@ -225,7 +225,7 @@ fn key_headers(section: &Section<'_>) -> Option<Vec<HeaderName>> {
     let mut names = Vec::with_capacity(texts.len());
     for text in &texts {
         let name = text.value.parse::<HeaderName>().ok();
-        match name.filter(|name| !NOT_A_KEY_HEADER.contains(&name.as_str())) {
+        match name.filter(is_free_header) {
             Some(name) => names.push(name),
             None => {
                 let message = format!("\"{}\" cannot be the header of a key", text.value);
@@ -262,7 +262,7 @@ fn forward(section: &Section<'_>) -> Option<Forward> {
     let kept = table.settled("authorization", kept, true);
     let tenant_header = table.text("tenant_header").map(|text| {
         let name = text.value.parse::<HeaderName>().ok();
-        let usable = name.filter(|name| !NOT_A_KEY_HEADER.contains(&name.as_str()));
+        let usable = name.filter(is_free_header);
         if usable.is_none() {
             table.wrong_value("tenant_header", "must be a header of its own, such as \"X-Tenant\"");
         }
@@ -274,6 +274,11 @@ fn forward(section: &Section<'_>) -> Option<Forward> {
         tenant_header: tenant_header.flatten(),
         authorization: kept?.value,
     })
+}
+
+/// Whether a header says nothing else already.
+pub(super) fn is_free_header(name: &HeaderName) -> bool {
+    !NOT_A_KEY_HEADER.contains(&name.as_str())
 }
 
 /// Refuses what later versions honour.

@@ -12,9 +12,10 @@ use super::file::document;
 use super::finding::{Finding, Findings, Refused};
 use super::section::{Located, Section};
 use super::{
-    AdminSettings, CredentialSettings, Operation, Policy, Protect, RateLimit, Role, TenantSettings,
-    lint, naming, operation,
+    AdminSettings, AuthSettings, CredentialSettings, Operation, Policy, Protect, RateLimit, Role,
+    TenantSettings, auth, lint, naming, operation,
 };
+use crate::tenant::is_reserved;
 
 /// The most requests of a second that may be configured: far more than one process serves.
 const RATE_MAX: u64 = 1_000_000;
@@ -54,16 +55,12 @@ fn read(section: &Section<'_>) -> Option<Policy> {
     section.only_empty("homes");
     section.refuse("cors");
     let limited = rate_limit(section);
-    if let Some(auth) = section.table("auth") {
-        auth.refuse("trusted_header");
-        auth.refuse("jwt");
-        auth.finish();
-    }
     let mut keys = HashMap::new();
+    let auth = auth::read(section, &mut keys);
     let tenants = tenants(section, &mut keys);
     let admins = admins(section, &mut keys);
     let empty = DeTable::new();
-    let (unlisted, operations) = operations(section, &empty);
+    let (unlisted, operations) = operations(section, &empty, auth.as_ref());
     section.finish();
     let (unlisted, operations) = (unlisted?, operations?);
     let by_name =
@@ -71,6 +68,7 @@ fn read(section: &Section<'_>) -> Option<Policy> {
     Some(Policy {
         protect: protect?.value,
         rate_limit: limited?,
+        auth: auth?,
         tenants: tenants?,
         admins: admins?,
         naming: naming::digest(&unlisted, &operations),
@@ -97,6 +95,7 @@ fn rate_limit(section: &Section<'_>) -> Option<Option<RateLimit>> {
 fn operations(
     section: &Section<'_>,
     empty: &DeTable<'_>,
+    auth: Option<&AuthSettings>,
 ) -> (Option<Operation>, Option<Vec<Operation>>) {
     let defaults = section.table("defaults");
     let defaults_table = defaults.as_ref().map(Section::table_itself);
@@ -110,6 +109,9 @@ fn operations(
             None,
         )),
     };
+    if let (Some(auth), Some(unlisted)) = (auth, &unlisted) {
+        auth::check_headers(section.findings, auth, &[(section.place("defaults"), unlisted)]);
+    }
     let Some(tables) = section.tables("operation", "[[operation]]", defaults_table) else {
         return (unlisted, (!section.has("operation")).then(Vec::new));
     };
@@ -120,6 +122,9 @@ fn operations(
     let whole: Vec<(Range<usize>, &Operation)> =
         read.iter().filter_map(|(at, it)| it.as_ref().map(|it| (at.clone(), it))).collect();
     lint::between(section.findings, &whole);
+    if let Some(auth) = auth {
+        auth::check_headers(section.findings, auth, &whole);
+    }
     let operations: Option<Vec<Operation>> = read.into_iter().map(|(_, it)| it).collect();
     let operations = operations.map(|mut operations| {
         operations.sort_by_key(|it| {
@@ -131,7 +136,7 @@ fn operations(
 }
 
 /// Every digest of a credential so far, and whose it is.
-type Keys = HashMap<[u8; DIGEST_BYTES], String>;
+pub(super) type Keys = HashMap<[u8; DIGEST_BYTES], String>;
 
 fn tenants(section: &Section<'_>, keys: &mut Keys) -> Option<Vec<TenantSettings>> {
     let Some(tables) = section.tables("tenant", "[[tenant]]", None) else {
@@ -168,6 +173,10 @@ fn credentials(tenant: &Section<'_>, keys: &mut Keys) -> Option<Vec<CredentialSe
         if let Some(name) = &name {
             table.label = format!("credential \"{}\"", name.value);
             unique(&table, &mut names, name, "credentials of one tenant");
+            if is_reserved(name.value) {
+                let message = "is the credential of callers that prove themselves by [auth]";
+                table.wrong_value("name", message);
+            }
         }
         let digest = digest(&table, "api_key_sha256");
         if let (Some(digest), Some(name)) = (&digest, &name) {
@@ -217,7 +226,7 @@ fn admins(section: &Section<'_>, keys: &mut Keys) -> Option<Vec<AdminSettings>> 
 }
 
 /// Notes a secret that somebody else has as well.
-fn only_one(
+pub(super) fn only_one(
     table: &Section<'_>,
     keys: &mut Keys,
     digest: &Located<[u8; DIGEST_BYTES]>,
@@ -246,7 +255,10 @@ fn unique(section: &Section<'_>, names: &mut HashSet<String>, name: &Located<&st
     }
 }
 
-fn digest(section: &Section<'_>, setting: &'static str) -> Option<Located<[u8; DIGEST_BYTES]>> {
+pub(super) fn digest(
+    section: &Section<'_>,
+    setting: &'static str,
+) -> Option<Located<[u8; DIGEST_BYTES]>> {
     let text = section.require(setting, section.text(setting))?;
     let Some(digest) = parse_digest(text.value) else {
         let message = "must be 64 hexadecimal digits: make it with `oncegate hash-key`";

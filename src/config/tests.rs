@@ -226,12 +226,7 @@ fn what_is_not_honoured_yet_is_refused() {
     ] {
         assert_refused(&operation(lines), "not-supported");
     }
-    for text in [
-        "homes = [\"eu\"]",
-        "cors = { origins = [] }",
-        "[auth]\njwt = {}",
-        "[auth]\ntrusted_header = {}",
-    ] {
+    for text in ["homes = [\"eu\"]", "cors = { origins = [] }"] {
         assert_refused(text, "not-supported");
     }
     let tenant = |more: &str| format!("[[tenant]]\nname = \"a\"\ncredentials = []\n{more}\n");

@@ -15,6 +15,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use protocol::derived::derived_key;
 use protocol::{Fence, RecordName};
 
+use crate::config::AuthSettings;
+
 /// The number of this grant: an upstream that remembers the largest can refuse a late execution.
 pub(crate) const FENCE: HeaderName = HeaderName::from_static("idempotency-fence");
 
@@ -68,6 +70,8 @@ pub(crate) struct Caller<'a> {
     pub(crate) tenant_header: Option<&'a HeaderName>,
     /// Whether the client's `Authorization` is forwarded.
     pub(crate) authorization: bool,
+    /// The headers of a trusted gateway, which are meant for us alone.
+    pub(crate) auth: &'a AuthSettings,
 }
 
 /// What goes upstream with a protected request only.
@@ -114,7 +118,10 @@ pub(crate) fn request_headers(client: &HeaderMap, caller: &Caller<'_>) -> Header
     if !caller.authorization {
         headers.remove(AUTHORIZATION);
     }
-    drop_twins(&mut headers, caller.tenant_header);
+    drop_twins(&mut headers, caller.tenant_header.into_iter().chain(caller.auth.headers()));
+    for meant_for_us in caller.auth.headers() {
+        headers.remove(meant_for_us);
+    }
     if let Some(name) = caller.tenant_header {
         headers.remove(name);
         if let Some(value) =
@@ -179,9 +186,9 @@ fn drop_connection_fields(headers: &mut HeaderMap) {
 
 /// Removes fields whose names differ from the gateway's own only by `_` in the place of `-`: many
 /// servers hand both to a program under one name, and a client must not speak for the gateway.
-fn drop_twins(headers: &mut HeaderMap, tenant_header: Option<&HeaderName>) {
+fn drop_twins<'a>(headers: &mut HeaderMap, more: impl Iterator<Item = &'a HeaderName>) {
     let own = [KEY, FENCE, ATTEMPT, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO];
-    let own: Vec<HeaderName> = own.into_iter().chain(tenant_header.cloned()).collect();
+    let own: Vec<HeaderName> = own.into_iter().chain(more.cloned()).collect();
     let folded = |name: &HeaderName| name.as_str().replace('_', "-");
     let is_twin = |name: &&HeaderName| {
         name.as_str().contains('_')

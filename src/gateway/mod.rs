@@ -115,10 +115,10 @@ impl<J: Judge> Gateway<J> {
             let answer = self.protect(head, body, &matched, client).await;
             return answer.unwrap_or_else(Problem::into_response);
         }
-        if let Err(refused) = self.admit_unprotected(&head) {
+        if let Err(refused) = self.admit_unprotected(&head).await {
             return refused.into_response();
         }
-        let caller = caller(client, None, matched.operation);
+        let caller = self.caller(client, None, matched.operation);
         let ignored = course == Course::PassIgnoringKey;
         pass::pass(&self.shared.upstream, head, body, &caller, ignored).await
     }
@@ -131,7 +131,7 @@ impl<J: Judge> Gateway<J> {
         client: IpAddr,
     ) -> Result<Response, Problem> {
         let operation = matched.operation;
-        let identity = self.shared.tenants.authenticate(&head.headers, Use::Gateway)?;
+        let identity = self.identity(&head).await?;
         self.shared.rates.admit(&identity.tenant)?;
         request::refuse_two_types(&head.headers)?;
         let key = request::sent_key(&head.headers, &operation.headers, operation.key_max)?;
@@ -139,9 +139,9 @@ impl<J: Judge> Gateway<J> {
         let body = request::whole_body(body, limit).await?;
         let permit = self.permit()?;
         let content = request::content(&head, &body, limit)?;
-        let claim = self.claim(&head, &content, &key, matched, identity)?;
+        let claim = self.claim(&head, &content, &key, matched, &identity)?;
         drop(content);
-        let caller = caller(client, Some(&identity.tenant), operation);
+        let caller = self.caller(client, Some(&identity.tenant), operation);
         let outgoing = Outgoing {
             target: request::target(&head),
             headers: forward::request_headers(&head.headers, &caller),
@@ -173,13 +173,33 @@ impl<J: Judge> Gateway<J> {
     /// Counts a request that passes through, where it brings a credential that the policy knows: a
     /// tenant does not get around its limit by leaving its keys out. Whoever brings none is the
     /// upstream's to judge.
-    fn admit_unprotected(&self, head: &Parts) -> Result<(), Problem> {
+    async fn admit_unprotected(&self, head: &Parts) -> Result<(), Problem> {
         if !self.shared.rates.limits() {
             return Ok(());
         }
-        match self.shared.tenants.authenticate(&head.headers, Use::Gateway) {
+        match self.identity(head).await {
             Ok(identity) => self.shared.rates.admit(&identity.tenant),
             Err(_nobody_known) => Ok(()),
+        }
+    }
+
+    async fn identity(&self, head: &Parts) -> Result<Identity, Problem> {
+        let now = self.shared.judge.wall();
+        self.shared.tenants.authenticate(&head.headers, Use::Gateway, now).await
+    }
+
+    fn caller<'a>(
+        &'a self,
+        address: IpAddr,
+        tenant: Option<&'a str>,
+        operation: &'a Operation,
+    ) -> Caller<'a> {
+        Caller {
+            address,
+            tenant,
+            tenant_header: operation.forward.tenant_header.as_ref(),
+            authorization: operation.forward.authorization,
+            auth: &self.shared.policy.auth,
         }
     }
 
@@ -222,15 +242,6 @@ async fn serve<J: Judge>(
     request: Request,
 ) -> Response {
     gateway.answer(request, client.ip()).await
-}
-
-fn caller<'a>(client: IpAddr, tenant: Option<&'a str>, operation: &'a Operation) -> Caller<'a> {
-    Caller {
-        address: client,
-        tenant,
-        tenant_header: operation.forward.tenant_header.as_ref(),
-        authorization: operation.forward.authorization,
-    }
 }
 
 fn terms(operation: &Operation) -> Terms {

@@ -4,9 +4,11 @@ pub(in crate::gateway) mod judge;
 pub(in crate::gateway) mod stub;
 
 mod bodies;
+mod callers;
 mod client;
 mod life;
 mod limits;
+mod neighbours;
 mod pass;
 mod serving;
 

@@ -217,7 +217,7 @@ impl Code {
             }
             Self::KeyTooLong => "The key has more bytes than the operation allows.",
             Self::InvalidRequest => "The request cannot be understood as it was sent.",
-            Self::Unauthenticated => "Send one header with a known key: Authorization: Bearer KEY.",
+            Self::Unauthenticated => "Send one Authorization: Bearer with a known key or token.",
             Self::Forbidden => "The credential is valid, but may not be used for this.",
             Self::NotFound => "There is nothing under this path, or no record of this key.",
             Self::MethodNotAllowed => "The Allow header names the methods that this path has.",

@@ -11,6 +11,7 @@
 
 mod answers;
 mod bodies;
+mod callers;
 mod claiming;
 mod claims_api;
 mod crashes;

@@ -8,12 +8,11 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 
 use super::answer::rendered;
-use super::{DECIDE_WITHIN, target};
+use super::{DECIDE_WITHIN, caller, target};
 use crate::api::Api;
 use crate::api::shown::{ShownRecord, shown};
 use crate::judge::Judge;
 use crate::problem::{Code, Problem};
-use crate::tenant::Use;
 
 /// What is looked up.
 #[derive(Debug, Deserialize)]
@@ -37,10 +36,10 @@ pub(in crate::api) async fn read<J: Judge>(
     State(api): State<Arc<Api<J>>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let identity = api.tenants.authenticate(request.headers(), Use::Claims)?;
+    let identity = caller(&api, request.headers()).await?;
     let Query(wanted) = Query::<Wanted>::try_from_uri(request.uri())
         .map_err(|error| Problem::invalid(format!("the query: {}", error.body_text())))?;
-    let target = target(&api.policy, identity, &wanted.operation, &wanted.key)?;
+    let target = target(&api.policy, &identity, &wanted.operation, &wanted.key)?;
     let found = api.judge.read(&target.name, Instant::now() + DECIDE_WITHIN).await?;
     let shown = found.record.as_ref().and_then(|record| shown(found.basis.time, record));
     let Some(shown) = shown else {

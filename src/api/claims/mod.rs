@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::Request;
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use protocol::{IdempotencyKey, RecordName};
 
 use super::Api;
 use crate::config::{Matched, Policy};
+use crate::judge::Judge;
 use crate::problem::{Code, Problem};
 use crate::tenant::{Identity, Use};
 
@@ -46,7 +48,7 @@ pub(super) const DECIDE_WITHIN: Duration = Duration::from_secs(5);
 /// A call by a verified caller, its body read.
 struct Call<'a> {
     policy: &'a Policy,
-    identity: &'a Identity,
+    identity: Identity,
     body: Bytes,
     /// Until when it should be decided.
     deadline: Instant,
@@ -54,31 +56,36 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// A call that asks for a grant: it counts against its tenant's rate.
-    async fn receive_claim<J>(api: &'a Api<J>, request: Request) -> Result<Self, Problem> {
+    async fn receive_claim<J: Judge>(api: &'a Api<J>, request: Request) -> Result<Self, Problem> {
         let (head, body) = request.into_parts();
-        let identity = api.tenants.authenticate(&head.headers, Use::Claims)?;
+        let identity = caller(api, &head.headers).await?;
         api.rates.admit(&identity.tenant)?;
         Self::read(api, identity, body).await
     }
 
     /// A call under a grant, or about a record: it is never refused for being one too many, since
     /// work that is done must be recorded.
-    async fn receive<J>(api: &'a Api<J>, request: Request) -> Result<Self, Problem> {
+    async fn receive<J: Judge>(api: &'a Api<J>, request: Request) -> Result<Self, Problem> {
         let (head, body) = request.into_parts();
-        let identity = api.tenants.authenticate(&head.headers, Use::Claims)?;
+        let identity = caller(api, &head.headers).await?;
         Self::read(api, identity, body).await
     }
 
     /// Reads the body, once the credential is known: nobody unknown has one read.
-    async fn read<J>(api: &'a Api<J>, identity: &'a Identity, body: Body) -> Result<Self, Problem> {
+    async fn read<J>(api: &'a Api<J>, identity: Identity, body: Body) -> Result<Self, Problem> {
         let body = read_body(body).await?;
         Ok(Self { policy: &api.policy, identity, body, deadline: Instant::now() + DECIDE_WITHIN })
     }
 
     /// The operation and the record that the caller names.
     fn target(&self, operation: &str, key: &str) -> Result<Target<'a>, Problem> {
-        target(self.policy, self.identity, operation, key)
+        target(self.policy, &self.identity, operation, key)
     }
+}
+
+/// Whoever calls, as the headers prove.
+async fn caller<J: Judge>(api: &Api<J>, headers: &HeaderMap) -> Result<Identity, Problem> {
+    api.tenants.authenticate(headers, Use::Claims, api.judge.wall()).await
 }
 
 /// The whole body of a call.

@@ -13,7 +13,14 @@ fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
 }
 
 fn caller(tenant_header: Option<&HeaderName>) -> Caller<'_> {
-    Caller { address: CLIENT, tenant: Some("acme"), tenant_header, authorization: true }
+    static NO_AUTH: AuthSettings = AuthSettings { jwt: None, trusted_header: None };
+    Caller {
+        address: CLIENT,
+        tenant: Some("acme"),
+        tenant_header,
+        authorization: true,
+        auth: &NO_AUTH,
+    }
 }
 
 fn lines<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
@@ -207,4 +214,30 @@ fn an_upstream_cannot_speak_for_the_gateway() {
     names.sort_unstable();
     assert_eq!(names, ["location", "set-cookie"]);
     assert_eq!(lines(&seen, "set-cookie"), ["a=1", "b=2"]);
+}
+
+#[test]
+fn headers_of_a_trusted_gateway_are_for_us_alone() {
+    let name = HeaderName::from_static("x-tenant");
+    let auth = AuthSettings {
+        jwt: None,
+        trusted_header: Some(crate::config::TrustedHeader {
+            name: name.clone(),
+            secret_header: HeaderName::from_static("x-secret"),
+            secret_sha256: [0; 32],
+        }),
+    };
+    let client = headers(&[
+        ("x-tenant", "other"),
+        ("x-secret", "s"),
+        ("x_tenant", "other"),
+        ("x_secret", "s"),
+        ("x-mine", "1"),
+    ]);
+    let sent = request_headers(&client, &Caller { auth: &auth, ..caller(None) });
+    let left: Vec<_> = sent.keys().map(HeaderName::as_str).filter(|it| it.len() < 9).collect();
+    assert_eq!(left.iter().filter(|it| it.contains("tenant") || it.contains("secret")).count(), 0);
+    assert_eq!(lines(&sent, "x-mine"), ["1"]);
+    let told = request_headers(&client, &Caller { auth: &auth, ..caller(Some(&name)) });
+    assert_eq!(lines(&told, "x-tenant"), ["acme"]);
 }
