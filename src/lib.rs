@@ -20,5 +20,6 @@ pub mod rate_limit;
 pub mod sample;
 pub mod shutdown;
 pub mod strict;
+mod sub_account;
 pub mod telemetry;
 pub mod tenant;

@@ -15,6 +15,7 @@ pub mod command;
 pub mod decide;
 pub mod derived;
 pub mod execution;
+pub mod fields;
 pub mod fingerprint;
 pub mod key;
 pub mod lease;

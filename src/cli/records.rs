@@ -86,6 +86,9 @@ struct Which {
     /// The credential's name, where the operation isolates keys by credential
     #[arg(long, requires = "key", conflicts_with = "record")]
     credential: Option<String>,
+    /// The sub-account, where the operation has some: a JSON list of texts
+    #[arg(long, value_name = "JSON", requires = "key", conflicts_with = "record")]
+    sub_account: Option<String>,
     /// The operation, by its name
     #[arg(long, requires = "key", conflicts_with = "record")]
     operation: Option<String>,
@@ -241,6 +244,7 @@ impl Which {
             ("record", &self.record),
             ("tenant", &self.tenant),
             ("credential", &self.credential),
+            ("sub_account", &self.sub_account),
             ("operation", &self.operation),
             ("key", &self.key),
         ];

@@ -8,7 +8,7 @@ use http::HeaderName;
 use super::finding::Findings;
 use super::policy::{Keys, digest, only_one};
 use super::section::{Located, Section};
-use super::{Operation, operation};
+use super::{Field, Operation, operation};
 use crate::tenant::KeySet;
 
 /// The longest issuer, audience or claim name in bytes: a long URL.
@@ -77,6 +77,11 @@ pub(super) fn check_headers(
         let is_key = |name: &HeaderName| operation.headers.contains(name);
         if is_key(&trusted.name) || is_key(&trusted.secret_header) {
             let message = "the header of a key cannot be one of the \"trusted_header\" in [auth]";
+            findings.error(at, "forbidden-header", message);
+        }
+        let scopes = |name: &HeaderName| operation.scope_by.contains(&Field::Header(name.clone()));
+        if scopes(&trusted.name) || scopes(&trusted.secret_header) {
+            let message = "\"scope_by\" cannot read a header of the \"trusted_header\" in [auth]";
             findings.error(at, "forbidden-header", message);
         }
         // The upstream may be told the tenant in the very header that the trusted gateway uses.

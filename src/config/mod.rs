@@ -20,6 +20,7 @@ use protocol::{Millis, Scope};
 pub use address::parse_upstream;
 pub use auth::{AuthSettings, JwtSettings, TrustedHeader};
 pub(crate) use duration::{duration_text, parse_duration};
+pub use fields::Field;
 pub use file::Kind;
 pub use finding::{Finding, Refused, Severity};
 pub(crate) use operation::KEY_MAX;
@@ -28,6 +29,7 @@ pub use route::{Route, RouteError};
 mod address;
 mod auth;
 mod duration;
+mod fields;
 mod file;
 mod finding;
 mod lint;
@@ -226,6 +228,8 @@ pub struct Operation {
     pub forward: Forward,
     /// Whose keys share a key space.
     pub isolate: Isolate,
+    /// The fields of a request whose values keep key spaces apart.
+    pub scope_by: Vec<Field>,
 }
 
 /// Whose keys share a key space.
@@ -323,15 +327,16 @@ impl Policy {
 }
 
 impl Matched<'_> {
-    /// The scope of this operation's keys for a credential of a tenant.
-    pub fn scope(&self, tenant: &str, credential: &str) -> Scope {
+    /// The scope of this operation's keys for a credential of a tenant, and the values of the
+    /// fields that [`Operation::scope_by`] lists.
+    pub fn scope(&self, tenant: &str, credential: &str, sub_account: Vec<String>) -> Scope {
         let credential = match self.operation.isolate {
             Isolate::Tenant => None,
             Isolate::Credential => Some(credential.to_owned()),
         };
         Scope {
             tenant: tenant.to_owned(),
-            sub_account: Vec::new(),
+            sub_account,
             credential,
             operation: Some(self.name.clone().into_owned()),
         }

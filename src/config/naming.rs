@@ -36,7 +36,7 @@ pub(super) fn digest(unlisted: &Operation, operations: &[Operation]) -> [u8; 32]
     digest.finalize().into()
 }
 
-/// What adds to a record's name. Of all but isolation this version honours the default only.
+/// What adds to a record's name. Of scope and natural key this version honours the default only.
 fn put_settings(digest: &mut Sha256, operation: &Operation) {
     put(digest, "scope=route");
     put(
@@ -46,10 +46,13 @@ fn put_settings(digest: &mut Sha256, operation: &Operation) {
             Isolate::Credential => "isolate=credential",
         },
     );
-    for empty_list in ["scope_by", "natural_key"] {
-        put(digest, empty_list);
-        digest.update(0u64.to_be_bytes());
+    put(digest, "scope_by");
+    digest.update((operation.scope_by.len() as u64).to_be_bytes());
+    for field in &operation.scope_by {
+        put(digest, &field.to_string());
     }
+    put(digest, "natural_key");
+    digest.update(0u64.to_be_bytes());
 }
 
 fn put(digest: &mut Sha256, part: &str) {

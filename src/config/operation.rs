@@ -10,7 +10,7 @@ use protocol::record::{OnUnknown, Retention};
 
 use super::lint::{self, Budget, Downstream, Draft, UnknownText};
 use super::section::{Located, Section};
-use super::{Forward, Isolate, Operation, Route, stored};
+use super::{Forward, Isolate, Operation, Route, fields, stored};
 
 /// The longest key that any operation may allow: names stay small enough to be kept in memory.
 pub(crate) const KEY_MAX: u64 = 1024;
@@ -105,6 +105,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let isolate = section
         .choice("isolate", &[("tenant", Isolate::Tenant), ("credential", Isolate::Credential)]);
     let isolate = section.settled("isolate", isolate, Isolate::Tenant);
+    let scope_by = fields::scope_by(section);
     let draft = draft?;
     Some(Operation {
         name,
@@ -129,6 +130,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
         indeterminate_status: indeterminate_status?,
         forward: forward?,
         isolate: isolate?.value,
+        scope_by: scope_by?,
     })
 }
 
@@ -288,7 +290,6 @@ fn refuse_unsupported(section: &Section<'_>) {
     section.only("scope", "route", &["account"]);
     section.only("replay", "snapshot", &["latest", "redirect", "snapshot+freshness"]);
     section.only("mode", "enforce", &["shadow"]);
-    section.only_empty("scope_by");
     section.only_empty("natural_key");
     if let Some(table) = section.table("fingerprint") {
         for name in ["ignore", "only", "headers"] {

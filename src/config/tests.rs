@@ -218,7 +218,6 @@ fn what_is_not_honoured_yet_is_refused() {
     for lines in [
         "profile = \"stripe\"",
         "scope = \"account\"",
-        "scope_by = [\"header:X\"]",
         "natural_key = [\"/id\"]",
         "fingerprint = { ignore = [\"/sent_at\"] }",
         "replay = \"latest\"",
@@ -283,7 +282,7 @@ fn keys_are_isolated_by_credential_where_an_operation_says_so() {
     let text = |more: &str| operation(&format!("name = \"x\"\n{more}"));
     let scope = |text: &str, credential: &str| {
         let policy = policy(text).unwrap();
-        policy.matching(&Method::POST, "/v1/x").scope("acme", credential)
+        policy.matching(&Method::POST, "/v1/x").scope("acme", credential, Vec::new())
     };
     let isolated = text("isolate = \"credential\"");
     assert_ne!(scope(&isolated, "web"), scope(&isolated, "worker"));

@@ -108,7 +108,7 @@ impl<J: Judge> Gateway<J> {
         let policy = &self.shared.policy;
         let (matched, course) =
             operations::course(policy, &head.method, head.uri.path(), &head.headers);
-        if let Err(refused) = request::refuse_hidden(&head.headers, &matched.operation.headers) {
+        if let Err(refused) = request::refuse_hidden(&head.headers, matched.operation) {
             return refused.into_response();
         }
         if course == Course::Protect {
@@ -219,8 +219,9 @@ impl<J: Judge> Gateway<J> {
         matched: &Matched<'_>,
         identity: &Identity,
     ) -> Result<Claim, Problem> {
-        let name =
-            RecordName::new(&matched.scope(&identity.tenant, &identity.credential), &key.key);
+        let sub_account = request::asked(head, content).values(&matched.operation.scope_by)?;
+        let scope = matched.scope(&identity.tenant, &identity.credential, sub_account);
+        let name = RecordName::new(&scope, &key.key);
         let seen = self.shared.judge.seen(&name)?;
         // One attempt per execution: it is never repeated by another process, nor after a restart.
         let attempt: [u8; 16] = rand::random();

@@ -12,8 +12,10 @@ use protocol::fingerprint::RequestParts;
 use protocol::{Fingerprint, IdempotencyKey};
 
 use super::forward::connection_options;
+use crate::config::{Field, Operation};
 use crate::encoding::Content;
 use crate::problem::{Code, Problem};
+use crate::sub_account::Asked;
 
 /// How long a client may take to send the body of a protected request. The largest default body,
 /// 1 MiB, arrives in this time over 300 kbit/s; a client that drips holds one connection and
@@ -63,8 +65,11 @@ pub(crate) fn sent_key(
 
 /// Refuses a head that wants fields removed on the way which the verdict, or the upstream, rests
 /// on.
-pub(crate) fn refuse_hidden(headers: &HeaderMap, keys: &[HeaderName]) -> Result<(), Problem> {
-    let essential = |name: &HeaderName| ESSENTIAL.contains(name) || keys.contains(name);
+pub(crate) fn refuse_hidden(headers: &HeaderMap, operation: &Operation) -> Result<(), Problem> {
+    let scopes = |name: &HeaderName| operation.scope_by.contains(&Field::Header(name.clone()));
+    let essential = |name: &HeaderName| {
+        ESSENTIAL.contains(name) || operation.headers.contains(name) || scopes(name)
+    };
     match connection_options(headers).find(essential) {
         Some(name) => {
             Err(Problem::invalid(format!("the field {name} is not about one connection")))
@@ -106,6 +111,16 @@ pub(crate) fn content<'a>(
     limit: u64,
 ) -> Result<Content<'a>, Problem> {
     Content::of(&head.headers, body, limit).map_err(|_too_large| too_large(limit))
+}
+
+/// The request as far as its sub-account is read from it.
+pub(crate) fn asked<'a>(head: &'a Parts, content: &'a Content<'_>) -> Asked<'a> {
+    Asked {
+        headers: &head.headers,
+        target: head.uri.path_and_query().map_or("/", |target| target.as_str()),
+        content_type: head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes),
+        body: &content.body,
+    }
 }
 
 /// Digest of what makes the request the request that it is.

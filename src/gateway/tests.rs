@@ -11,6 +11,7 @@ mod limits;
 mod neighbours;
 mod pass;
 mod serving;
+mod sub_accounts;
 
 use std::path::Path;
 

@@ -20,7 +20,7 @@ const DEPTH_MAX: usize = 128;
 /// `None` where `text` is not UTF-8 or not JSON (RFC 8259); where readers disagree about what it
 /// says, since an object has two members of one name or a string holds half a surrogate pair; and
 /// where it is nested deeper than 128.
-pub(super) fn canonical_json(text: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn canonical_json(text: &[u8]) -> Option<Vec<u8>> {
     str::from_utf8(text).ok()?;
     let mut writer = Writer {
         text,

@@ -20,6 +20,9 @@ mod parameters;
 mod query;
 mod string;
 
+pub(crate) use json::canonical_json;
+pub(crate) use string::canonical_string;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -131,6 +134,16 @@ impl Fingerprint {
         digest.part(text.as_bytes());
         Ok(digest.finish())
     }
+}
+
+/// Whether a `Content-Type` value says that the body is JSON.
+pub fn is_json(content_type: &[u8]) -> bool {
+    MediaType::of(content_type).is_json()
+}
+
+/// Whether a `Content-Type` value says that the body is the fields of a form, without files.
+pub fn is_form(content_type: &[u8]) -> bool {
+    MediaType::of(content_type).is_form()
 }
 
 fn put_headers(digest: &mut PartsDigest, headers: &[ListedHeader<'_>]) {

@@ -3,6 +3,14 @@
 //! As in RFC 8785, only the quote, the backslash and control characters are escaped; everything
 //! else stands for itself in UTF-8. Characters are not normalised.
 
+/// The canonical literal of a string.
+pub(crate) fn canonical_string(text: &str) -> Vec<u8> {
+    let mut out = vec![b'"'];
+    text.chars().for_each(|character| write_character(character, &mut out));
+    out.push(b'"');
+    out
+}
+
 /// Writes the string that `text`, which is UTF-8, begins with to `out` and returns the length of
 /// its literal. `None` where `text` does not begin with a string as RFC 8259 has it, and for half
 /// a surrogate pair, which names no character.

@@ -16,6 +16,7 @@ use super::Api;
 use super::claims::{DECIDE_WITHIN, read_body};
 use crate::config::{AdminSettings, Isolate, KEY_MAX, Matched, Policy, Role};
 use crate::problem::Problem;
+use crate::sub_account;
 
 mod look;
 mod settle;
@@ -53,6 +54,8 @@ struct Wanted {
     credential: Option<String>,
     operation: Option<String>,
     key: Option<String>,
+    /// Where keys belong to sub-accounts: a JSON list of texts.
+    sub_account: Option<String>,
 }
 
 /// A record's name, and what it is made of.
@@ -66,7 +69,9 @@ struct Target<'a> {
 impl Wanted {
     fn find<'a>(&self, policy: &'a Policy) -> Result<Target<'a>, Problem> {
         match (&self.record, &self.tenant, &self.operation, &self.key) {
-            (Some(id), None, None, None) if self.credential.is_none() => {
+            (Some(id), None, None, None)
+                if self.credential.is_none() && self.sub_account.is_none() =>
+            {
                 named(policy, from_id(id)?)
             }
             (None, Some(tenant), Some(operation), Some(key)) => {
@@ -80,7 +85,9 @@ impl Wanted {
                     }));
                 }
                 let credential = self.credential.as_deref().unwrap_or_default();
-                let scope = matched.scope(tenant, credential);
+                let fields = &matched.operation.scope_by;
+                let sub_account = sub_account::listed(fields, self.sub_account.as_deref())?;
+                let scope = matched.scope(tenant, credential, sub_account);
                 named(policy, RecordName::new(&scope, &key))
             }
             _ => Err(Problem::invalid(

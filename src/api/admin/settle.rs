@@ -37,6 +37,7 @@ struct ResolveBody<'a> {
     credential: Option<String>,
     operation: Option<String>,
     key: Option<String>,
+    sub_account: Option<String>,
     fence: u64,
     #[serde(borrow)]
     verdict: Cow<'a, str>,
@@ -57,6 +58,7 @@ struct ForgetBody<'a> {
     credential: Option<String>,
     operation: Option<String>,
     key: Option<String>,
+    sub_account: Option<String>,
     fence: u64,
     #[serde(borrow)]
     reason: Cow<'a, str>,
@@ -75,13 +77,15 @@ pub(in crate::api) async fn resolve<J: Judge>(
         credential,
         operation,
         key,
+        sub_account,
         fence,
         verdict,
         response,
         reason,
         force,
     } = body;
-    let target = Wanted { record, tenant, credential, operation, key }.find(call.policy)?;
+    let target =
+        Wanted { record, tenant, credential, operation, key, sub_account }.find(call.policy)?;
     let verdict = match (&*verdict, response) {
         ("released", None) => Verdict::Released,
         ("completed", Some(response)) => {
@@ -115,10 +119,12 @@ pub(in crate::api) async fn forget<J: Judge>(
     request: Request,
 ) -> Result<Response, Problem> {
     let call = Call::receive(&api, request, Role::Operator).await?;
-    let ForgetBody { record, tenant, credential, operation, key, fence, reason } =
-        parse(&call.body)?;
+    let body: ForgetBody<'_> = parse(&call.body)?;
+    let ForgetBody { record, tenant, credential, operation, key, sub_account, fence, reason } =
+        body;
     let reason = reason_of(&reason)?;
-    let target = Wanted { record, tenant, credential, operation, key }.find(call.policy)?;
+    let target =
+        Wanted { record, tenant, credential, operation, key, sub_account }.find(call.policy)?;
     let (name, seen) = (target.name.clone(), Fence::from_number(fence));
     // It may come twice, so it is repeated when an answer is lost.
     let command = Command::Forget { name, fence: seen };

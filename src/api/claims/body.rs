@@ -21,6 +21,7 @@ pub(super) struct ClaimBody<'a> {
     pub(super) operation: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) key: Cow<'a, str>,
+    pub(super) sub_account: Option<Vec<String>>,
     #[serde(borrow)]
     pub(super) attempt: Cow<'a, str>,
     #[serde(borrow)]
@@ -63,6 +64,7 @@ pub(super) struct RenewBody<'a> {
     pub(super) operation: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) key: Cow<'a, str>,
+    pub(super) sub_account: Option<Vec<String>>,
     pub(super) fence: u64,
     #[serde(borrow)]
     pub(super) token: Cow<'a, str>,
@@ -78,6 +80,7 @@ pub(super) struct CompleteBody<'a> {
     pub(super) operation: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) key: Cow<'a, str>,
+    pub(super) sub_account: Option<Vec<String>>,
     pub(super) fence: u64,
     #[serde(borrow)]
     pub(super) token: Cow<'a, str>,
@@ -95,6 +98,7 @@ pub(super) struct GrantBody<'a> {
     pub(super) operation: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) key: Cow<'a, str>,
+    pub(super) sub_account: Option<Vec<String>>,
     pub(super) fence: u64,
     #[serde(borrow)]
     pub(super) token: Cow<'a, str>,
@@ -108,6 +112,7 @@ pub(super) struct ReviseBody<'a> {
     pub(super) operation: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) key: Cow<'a, str>,
+    pub(super) sub_account: Option<Vec<String>>,
     #[serde(borrow)]
     pub(super) response: ResponseBody<'a>,
 }

@@ -10,7 +10,7 @@ use protocol::record::{OnUnknown, Retention, Terms};
 use protocol::{Basis, Claim, HolderId, Millis, Outcome, Timestamp, Token};
 
 use super::body::{ClaimBody, duration, parse};
-use super::{Call, answer, subject, submit};
+use super::{Call, answer, subject, submit, target};
 use crate::api::{Api, metrics};
 use crate::config::{Operation, duration_text};
 use crate::judge::Judge;
@@ -27,7 +27,9 @@ pub(in crate::api) async fn claim<J: Judge>(
     let call = Call::receive_claim(&api, request).await?;
     let started = Instant::now();
     let body: ClaimBody<'_> = parse(&call.body)?;
-    let target = call.target(&body.operation, &body.key)?;
+    let target = target(call.policy, &call.identity, &body.operation, &body.key, |fields| {
+        subject::sub_account(&body, fields)
+    })?;
     let operation = target.matched.operation;
     if body.attempt.is_empty() || body.attempt.len() > ATTEMPT_MAX {
         let detail = format!("\"attempt\" must be 1 to {ATTEMPT_MAX} bytes, chosen by the client");

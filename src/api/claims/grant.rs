@@ -22,7 +22,7 @@ pub(in crate::api) async fn renew<J: Judge>(
     let call = Call::receive(&api, request).await?;
     let started = Instant::now();
     let body: RenewBody<'_> = parse(&call.body)?;
-    let target = call.target(&body.operation, &body.key)?;
+    let target = call.target(&body.operation, &body.key, body.sub_account.as_deref())?;
     let lease = lease(target.matched.operation, &body.lease)?;
     let grant = grant(body.fence, &body.token)?;
     let command = Command::Renew { name: target.name, grant, lease };
@@ -43,7 +43,7 @@ pub(in crate::api) async fn complete<J: Judge>(
 ) -> Result<Response, Problem> {
     let call = Call::receive(&api, request).await?;
     let body: CompleteBody<'_> = parse(&call.body)?;
-    let target = call.target(&body.operation, &body.key)?;
+    let target = call.target(&body.operation, &body.key, body.sub_account.as_deref())?;
     let grant = grant(body.fence, &body.token)?;
     let response = match (body.response, body.json) {
         (Some(response), None) => response,
@@ -69,7 +69,7 @@ pub(in crate::api) async fn release<J: Judge>(
 ) -> Result<Response, Problem> {
     let call = Call::receive(&api, request).await?;
     let body: GrantBody<'_> = parse(&call.body)?;
-    let target = call.target(&body.operation, &body.key)?;
+    let target = call.target(&body.operation, &body.key, body.sub_account.as_deref())?;
     let grant = grant(body.fence, &body.token)?;
     let command = Command::Release { name: target.name, grant };
     let decided = submit::command(&api.judge, command, call.deadline).await?;
@@ -86,7 +86,7 @@ pub(in crate::api) async fn unknown<J: Judge>(
 ) -> Result<Response, Problem> {
     let call = Call::receive(&api, request).await?;
     let body: GrantBody<'_> = parse(&call.body)?;
-    let target = call.target(&body.operation, &body.key)?;
+    let target = call.target(&body.operation, &body.key, body.sub_account.as_deref())?;
     let grant = grant(body.fence, &body.token)?;
     let command = Command::Unknown { name: target.name, grant };
     let decided = submit::command(&api.judge, command, call.deadline).await?;
@@ -104,7 +104,7 @@ pub(in crate::api) async fn revise<J: Judge>(
 ) -> Result<Response, Problem> {
     let call = Call::receive(&api, request).await?;
     let body: ReviseBody<'_> = parse(&call.body)?;
-    let target = call.target(&body.operation, &body.key)?;
+    let target = call.target(&body.operation, &body.key, body.sub_account.as_deref())?;
     let response = response::stored(target.matched.operation, &body.response)?;
     let command = Command::Revise { name: target.name, response };
     let decided = submit::command(&api.judge, command, call.deadline).await?;

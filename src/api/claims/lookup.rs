@@ -13,6 +13,7 @@ use crate::api::Api;
 use crate::api::shown::{ShownRecord, shown};
 use crate::judge::Judge;
 use crate::problem::{Code, Problem};
+use crate::sub_account;
 
 /// What is looked up.
 #[derive(Debug, Deserialize)]
@@ -20,6 +21,8 @@ use crate::problem::{Code, Problem};
 struct Wanted {
     operation: String,
     key: String,
+    /// A JSON list of texts.
+    sub_account: Option<String>,
 }
 
 /// A record with what its tenant calls it.
@@ -39,7 +42,9 @@ pub(in crate::api) async fn read<J: Judge>(
     let identity = caller(&api, request.headers()).await?;
     let Query(wanted) = Query::<Wanted>::try_from_uri(request.uri())
         .map_err(|error| Problem::invalid(format!("the query: {}", error.body_text())))?;
-    let target = target(&api.policy, &identity, &wanted.operation, &wanted.key)?;
+    let target = target(&api.policy, &identity, &wanted.operation, &wanted.key, |fields| {
+        sub_account::listed(fields, wanted.sub_account.as_deref())
+    })?;
     let found = api.judge.read(&target.name, Instant::now() + DECIDE_WITHIN).await?;
     let shown = found.record.as_ref().and_then(|record| shown(found.basis.time, record));
     let Some(shown) = shown else {

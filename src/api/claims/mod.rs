@@ -15,9 +15,10 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use protocol::{IdempotencyKey, RecordName};
 
 use super::Api;
-use crate::config::{Matched, Policy};
+use crate::config::{Field, Matched, Policy};
 use crate::judge::Judge;
 use crate::problem::{Code, Problem};
+use crate::sub_account;
 use crate::tenant::{Identity, Use};
 
 pub(super) mod answer;
@@ -78,8 +79,15 @@ impl<'a> Call<'a> {
     }
 
     /// The operation and the record that the caller names.
-    fn target(&self, operation: &str, key: &str) -> Result<Target<'a>, Problem> {
-        target(self.policy, &self.identity, operation, key)
+    fn target(
+        &self,
+        operation: &str,
+        key: &str,
+        sub_account: Option<&[String]>,
+    ) -> Result<Target<'a>, Problem> {
+        target(self.policy, &self.identity, operation, key, |fields| {
+            sub_account::given(fields, sub_account.unwrap_or_default())
+        })
     }
 }
 
@@ -116,11 +124,14 @@ fn target<'a>(
     identity: &Identity,
     operation: &str,
     key: &str,
+    sub_account: impl FnOnce(&[Field]) -> Result<Vec<String>, Problem>,
 ) -> Result<Target<'a>, Problem> {
     let matched = policy.named(operation).ok_or_else(|| {
         Problem::invalid("\"operation\" is not the name of an operation that this policy protects")
     })?;
     let key = IdempotencyKey::from_text(key, matched.operation.key_max)?;
-    let name = RecordName::new(&matched.scope(&identity.tenant, &identity.credential), &key);
+    let sub_account = sub_account(&matched.operation.scope_by)?;
+    let scope = matched.scope(&identity.tenant, &identity.credential, sub_account);
+    let name = RecordName::new(&scope, &key);
     Ok(Target { matched, name })
 }

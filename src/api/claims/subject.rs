@@ -8,8 +8,10 @@ use protocol::Fingerprint;
 use protocol::fingerprint::RequestParts;
 
 use super::body::{ClaimBody, RequestBody, base64_bytes};
+use crate::config::Field;
 use crate::encoding::Content;
 use crate::problem::{Code, Problem};
+use crate::sub_account::{self, Asked};
 
 /// The largest body of a described request once it is decoded: what a gateway takes by default.
 const DECODED_MAX: u64 = 1 << 20;
@@ -29,6 +31,36 @@ pub(super) fn fingerprint(body: &ClaimBody<'_>) -> Result<Fingerprint, Problem> 
     }
 }
 
+/// The sub-account that the body gives, or that its request belongs to; both where it gives both.
+pub(super) fn sub_account(body: &ClaimBody<'_>, fields: &[Field]) -> Result<Vec<String>, Problem> {
+    let of_request = match &body.request {
+        Some(request) if !fields.is_empty() => Some(values_in(request, fields)?),
+        _ => None,
+    };
+    let Some(values) = &body.sub_account else {
+        return match of_request {
+            Some(values) => Ok(values),
+            None => sub_account::given(fields, &[]),
+        };
+    };
+    let given = sub_account::given(fields, values)?;
+    if of_request.is_some_and(|values| values != given) {
+        return Err(Problem::invalid("\"sub_account\" is not that of the \"request\""));
+    }
+    Ok(given)
+}
+
+fn values_in(request: &RequestBody<'_>, fields: &[Field]) -> Result<Vec<String>, Problem> {
+    let (headers, body) = (headers(request)?, bytes(request)?);
+    let asked = Asked {
+        headers: &headers,
+        target: &request.target,
+        content_type: request.content_type.as_deref().map(str::as_bytes),
+        body: &content(&headers, &body)?.body,
+    };
+    asked.values(fields)
+}
+
 fn of_request(request: &RequestBody<'_>) -> Result<Fingerprint, Problem> {
     if request.method.parse::<Method>().is_err() {
         return Err(Problem::invalid("\"request.method\" is not a method"));
@@ -38,10 +70,7 @@ fn of_request(request: &RequestBody<'_>) -> Result<Fingerprint, Problem> {
         return Err(Problem::invalid("\"request.target\" must be a path, with its query if any"));
     }
     let body = bytes(request)?;
-    let content = Content::of(&headers(request)?, &body, DECODED_MAX).map_err(|_too_large| {
-        let detail = format!("\"request\": decoded, the body is larger than {DECODED_MAX} bytes");
-        Problem::new(Code::BodyTooLarge, detail)
-    })?;
+    let content = content(&headers(request)?, &body)?;
     Ok(Fingerprint::of_request(&RequestParts {
         method: &request.method,
         target,
@@ -50,6 +79,13 @@ fn of_request(request: &RequestBody<'_>) -> Result<Fingerprint, Problem> {
         body: &content.body,
         encoding: content.encoding.as_deref().map(str::as_bytes),
     }))
+}
+
+fn content<'a>(headers: &HeaderMap, body: &'a [u8]) -> Result<Content<'a>, Problem> {
+    Content::of(headers, body, DECODED_MAX).map_err(|_too_large| {
+        let detail = format!("\"request\": decoded, the body is larger than {DECODED_MAX} bytes");
+        Problem::new(Code::BodyTooLarge, detail)
+    })
 }
 
 /// The body as it came.

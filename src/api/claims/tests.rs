@@ -17,7 +17,9 @@ use crate::config::Policy;
 use judge::MemoryJudge;
 
 pub(in crate::api) mod judge;
+mod neighbours;
 mod refused;
+mod sub_accounts;
 
 /// Digests of the API keys `a`, `b`, `web`, `c`: two tenants, of which one has a credential for the
 /// gateway only and a second one for the claims API.
@@ -47,6 +49,10 @@ retention = "2d"
 match = "POST /isolated"
 name = "isolated"
 isolate = "credential"
+[[operation]]
+match = "POST /split"
+name = "split"
+scope_by = ["json:/merchant", "header:Account"]
 [[operation]]
 match = "POST /safe"
 name = "safe"
