@@ -14,6 +14,7 @@ mod bodies;
 mod callers;
 mod claiming;
 mod claims_api;
+mod clients;
 mod crashes;
 mod expect;
 mod full_disk;
