@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::{Found, Node, Readiness, SubmitError, Unsettled};
-use protocol::{Basis, Command, Decided, RecordName, Timestamp};
+use protocol::{Basis, Claim, Command, Decided, RecordName, Timestamp};
 
 /// Reads the clock that leases are counted by: see [`Judge::boot`].
 pub type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
@@ -20,6 +20,9 @@ pub trait Judge: Clone + Send + Sync + 'static {
         command: Command,
         deadline: Instant,
     ) -> impl Future<Output = Result<Decided, SubmitError>> + Send;
+
+    /// What a claim is answered at once, by what this process knows itself; `None`: submit it.
+    fn answer_applied(&self, claim: &Claim) -> Option<Decided>;
 
     /// Reads a record through the log.
     fn read(
@@ -56,6 +59,10 @@ impl Judge for Node {
         deadline: Instant,
     ) -> impl Future<Output = Result<Decided, SubmitError>> + Send {
         Node::submit(self, command, deadline)
+    }
+
+    fn answer_applied(&self, claim: &Claim) -> Option<Decided> {
+        Node::answer_applied(self, claim)
     }
 
     fn read(

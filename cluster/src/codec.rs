@@ -25,6 +25,7 @@
 //! | [`FORWARD`], [`ANSWER`] | `router` | between nodes |
 //! | [`FORWARD_READ`], [`READ_ANSWER`] | `router` | between nodes |
 //! | [`FORWARD_LIST`], [`LIST_ANSWER`] | `router::list` | between nodes |
+//! | [`CONFIRMED`] | `router::applied` | between nodes |
 //! | [`FORM`] | `storage::identity::Formation` | between nodes |
 //! | [`FORM_STATUS`] | `formation::Status` | between nodes |
 //!
@@ -75,6 +76,7 @@ pub(crate) const FORWARD_READ: u8 = 1;
 pub(crate) const READ_ANSWER: u8 = 1;
 pub(crate) const FORWARD_LIST: u8 = 1;
 pub(crate) const LIST_ANSWER: u8 = 1;
+pub(crate) const CONFIRMED: u8 = 1;
 pub(crate) const FORM: u8 = 1;
 pub(crate) const FORM_STATUS: u8 = 1;
 

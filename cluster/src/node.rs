@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use protocol::{Basis, Command, Decided, RecordName, Timestamp};
+use protocol::{Basis, Claim, Command, Decided, RecordName, Timestamp};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -152,6 +152,8 @@ impl Node {
     /// Has `command` decided and made durable on a majority, by the leader of its name's shard.
     ///
     /// Definite failures to reach the leader are retried until `deadline`; indefinite ones never.
+    /// A record that was forgotten is answered for when no replica replays it any more, which may be
+    /// up to two seconds after that.
     ///
     /// # Errors
     /// See [`SubmitError`], in particular its certainty.
@@ -161,6 +163,15 @@ impl Node {
         deadline: Instant,
     ) -> Result<Decided, SubmitError> {
         self.inner.router.submit(command, deadline).await
+    }
+
+    /// What a claim is answered from this node's own replica, without the log and without asking
+    /// another node: the stored response, or that the key was used by another request. `None`
+    /// where only the log can tell, which [`Node::submit`] asks.
+    ///
+    /// Never newer than the log: a revision of the outcome may be missing.
+    pub fn answer_applied(&self, claim: &Claim) -> Option<Decided> {
+        self.inner.router.answer_applied(claim)
     }
 
     /// Reads a record through the log: what is found was current at some moment after this call
@@ -389,6 +400,7 @@ impl Service for NodeService {
             router::SUBMIT => router.serve_submit(shard, &body, reply),
             router::READ => router.serve_read(shard, &body, reply),
             router::LIST => router.serve_list(shard, &body, reply),
+            router::CONFIRM => router.serve_confirm(reply),
             formation::STATUS => Self::answer(reply, Some(self.founder.serve_status())),
             formation::FORM => Self::answer(reply, self.founder.serve_form(from.node, &body)),
             _ => match router.shards().get(usize::from(shard.0)) {

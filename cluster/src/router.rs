@@ -1,5 +1,6 @@
 //! Finds the shard of a name and its leader, here or one hop away.
 
+mod applied;
 mod list;
 
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use protocol::{Basis, Command, Decided, RecordName};
+use protocol::{Basis, Command, Decided, Outcome, RecordName};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -26,6 +27,7 @@ pub(crate) const SUBMIT: u8 = raft::kind::NEXT;
 /// A read through the log, for the leader of the name's shard.
 pub(crate) const READ: u8 = raft::kind::NEXT + 1;
 
+pub(crate) use self::applied::{CONFIRM, CONFIRM_INTERVAL};
 pub(crate) use self::list::LIST;
 
 /// Between two tries to reach a leader: short enough to use a new one soon, long enough for an
@@ -58,6 +60,7 @@ pub(crate) struct Router {
     table: SlotTable,
     shards: Vec<ShardHandle>,
     seen: Vec<Seen>,
+    known: Vec<applied::Known>,
     transport: Arc<dyn Transport>,
     guard: Arc<ClockGuard>,
 }
@@ -84,9 +87,10 @@ impl Router {
         guard: Arc<ClockGuard>,
     ) -> Self {
         let seen = shards.iter().map(|_| Seen::default()).collect();
+        let known = shards.iter().map(|_| applied::Known::default()).collect();
         let (node, members) = (config.id, config.peers.len());
         let table = SlotTable::new(config.shards);
-        Self { node, members, table, shards, seen, transport, guard }
+        Self { node, members, table, shards, seen, known, transport, guard }
     }
 
     /// This node's shards, by id.
@@ -160,6 +164,10 @@ impl Router {
         let decided =
             self.retry(deadline, |deadline| self.try_submit(id, command.clone(), deadline)).await?;
         self.seen[usize::from(id.0)].observe(decided.basis);
+        if matches!(decided.outcome, Outcome::Forgotten { .. }) {
+            // Whoever asked for it must not see it replayed afterwards by a replica that is behind.
+            tokio::time::sleep(applied::AGE_MAX).await;
+        }
         Ok(decided)
     }
 

@@ -236,6 +236,77 @@ async fn every_node_gives_the_same_verdict() {
     }
 }
 
+/// What a node says to a claim by itself.
+fn said_here(node: &Node, key: &str, fingerprint: u8) -> Option<Outcome> {
+    let Command::Claim(mut claim) = claim(node, key, "two") else { unreachable!() };
+    claim.fingerprint.digest = [fingerprint; 32];
+    node.answer_applied(&claim).map(|decided| decided.outcome)
+}
+
+fn replays_here(node: &Node, key: &str) -> bool {
+    matches!(said_here(node, key, 7), Some(Outcome::Replay(_)))
+}
+
+#[tokio::test]
+async fn every_node_replays_by_itself_while_it_hears_of_a_majority() {
+    let mut cluster = Cluster::started(3, 4).await;
+    for number in 0..8_u8 {
+        complete(cluster.node(0), &format!("key-{number}"), vec![number]).await;
+    }
+    granted(cluster.node(0), "running").await;
+    for node in 0..3 {
+        let node = cluster.node(node);
+        for number in 0..8_u8 {
+            let key = format!("key-{number}");
+            until("the node replays by itself", || replays_here(node, &key)).await;
+            let other = said_here(node, &key, 8);
+            assert!(matches!(other, Some(Outcome::Reused { .. })), "{other:?}");
+        }
+        // Only what is final may be said without the log.
+        assert_eq!(said_here(node, "running", 7), None);
+        assert_eq!(said_here(node, "running", 8), None);
+        assert_eq!(said_here(node, "unknown", 7), None);
+    }
+    cluster.stop(1).await;
+    cluster.stop(2).await;
+    let alone = cluster.node(0);
+    until("the last node is silent", || !replays_here(alone, "key-0")).await;
+    cluster.start(1).await.unwrap();
+    let alone = cluster.node(0);
+    until("a majority is heard again", || replays_here(alone, "key-0")).await;
+}
+
+#[tokio::test]
+async fn nobody_replays_a_forgotten_record() {
+    let cluster = Cluster::started(3, 1).await;
+    complete(cluster.node(0), "key", b"old".to_vec()).await;
+    for node in 0..3 {
+        until("the node replays by itself", || replays_here(cluster.node(node), "key")).await;
+    }
+    let found = cluster.node(0).read(&name("key"), Instant::now() + PATIENCE).await.unwrap();
+    let Some(Record::Live(generation)) = found.record else { panic!("the record is there") };
+    let forget = Command::Forget { name: name("key"), fence: generation.fence };
+    let forgotten = submit(cluster.node(1), forget).await.outcome;
+    assert!(matches!(forgotten, Outcome::Forgotten { .. }), "{forgotten:?}");
+    for node in 0..3 {
+        assert!(!replays_here(cluster.node(node), "key"), "told after it was forgotten");
+    }
+    let begin = Instant::now();
+    loop {
+        let node = cluster.node(2);
+        match submit(node, claim(node, "key", "new")).await.outcome {
+            Outcome::Granted { .. } => break,
+            Outcome::Forgetting { .. } | Outcome::Superseded => {}
+            other => panic!("a forgotten outcome is told: {other:?}"),
+        }
+        assert!(begin.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for node in 0..3 {
+        assert!(!replays_here(cluster.node(node), "key"));
+    }
+}
+
 #[tokio::test]
 async fn when_the_leader_stops_the_others_go_on() {
     let mut cluster = Cluster::started(3, 8).await;

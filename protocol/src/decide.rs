@@ -56,6 +56,7 @@
 //! *indeterminate*, the end of the takeover window *indeterminate*, a lapsed record a tombstone, an
 //! old tombstone nothing at all. [`Record::due_at`] tells when.
 
+mod applied;
 mod claim;
 mod expire;
 mod hold;
@@ -71,6 +72,7 @@ use crate::time::Timestamp;
 
 use row::Row;
 
+pub use applied::answer_applied;
 pub use standing::{Standing, standing};
 
 /// What a decision may know besides the record and the command.

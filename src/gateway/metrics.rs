@@ -33,12 +33,16 @@ pub const UPSTREAM_SECONDS: &str = "oncegate_gateway_upstream_seconds";
 /// `"no"`.
 pub const CLAIM_SECONDS: &str = "oncegate_gateway_claim_seconds";
 
+/// Claims that were answered from this process's own replica, without the log.
+pub const ANSWERED_HERE: &str = "oncegate_gateway_answered_here_total";
+
 /// Tells the installed recorder what each metric means. To be called once it is installed.
 pub fn describe() {
     describe_counter!(EXECUTED, "Protected requests executed and stored by this gateway");
     describe_counter!(REPLAYED, "Protected requests answered with a stored response");
     describe_counter!(RELEASED, "Protected requests that the upstream declared not executed");
     describe_counter!(PASSED, "Requests that went through unprotected");
+    describe_counter!(ANSWERED_HERE, "Claims answered from this node's own replica");
     describe_gauge!(IN_FLIGHT, "Executions under way");
     describe_histogram!(
         UPSTREAM_SECONDS,
@@ -54,6 +58,10 @@ pub fn describe() {
 
 pub(crate) fn executed() {
     counter!(EXECUTED).increment(1);
+}
+
+pub(crate) fn answered_here() {
+    counter!(ANSWERED_HERE).increment(1);
 }
 
 pub(crate) fn replayed() {

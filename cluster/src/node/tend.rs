@@ -10,6 +10,7 @@ use super::{Inner, Node};
 use crate::config::NodeId;
 use crate::error::StartError;
 use crate::failpoint;
+use crate::router::CONFIRM_INTERVAL;
 use crate::storage::identity::free_bytes;
 use crate::storage::wal::Space;
 use crate::transport::{Refusal, Transport};
@@ -37,6 +38,7 @@ pub(super) fn start(node: &Node) {
     tasks.spawn(watch_log(node.inner.clone()));
     tasks.spawn(watch_records(node.inner.clone()));
     tasks.spawn(sweep(node.inner.clone()));
+    tasks.spawn(confirm(node.inner.clone()));
 }
 
 async fn form(inner: Arc<Inner>) {
@@ -66,6 +68,16 @@ async fn sweep(inner: Arc<Inner>) {
             Ok(Err(error)) => return inner.fail(StartError::Engine(error.to_string())),
             Err(_) => return,
         }
+    }
+}
+
+/// Keeps this node's replicas fit to answer by themselves.
+async fn confirm(inner: Arc<Inner>) {
+    let mut round = interval(CONFIRM_INTERVAL);
+    round.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        round.tick().await;
+        inner.router.confirm().await;
     }
 }
 

@@ -92,6 +92,15 @@ impl Unsettled {
     }
 }
 
+/// How far a shard's log had been applied at least, wherever it was, at a moment of the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Confirmed {
+    /// Every entry that was answered for before the moment has at most this index.
+    pub(crate) index: u64,
+    /// How long ago the moment is.
+    pub(crate) age: Duration,
+}
+
 /// What a replica is made of.
 pub(crate) struct ReplicaParts {
     pub(crate) node: NodeId,
@@ -108,6 +117,7 @@ pub(crate) struct Replica {
     shard: ShardId,
     raft: Raft,
     log: ShardLog,
+    records: ShardRecords,
     position: Arc<Position>,
     inbound: Arc<Inbound>,
 }
@@ -138,8 +148,8 @@ impl Replica {
         let raft = Raft::new(node.0, config()?, network, LogStore::new(log.clone()), machine)
             .await
             .map_err(|error| failed(&error))?;
-        let inbound = Arc::new(Inbound::new(raft.clone(), records, guard));
-        Ok(Self { shard, raft, log, position, inbound })
+        let inbound = Arc::new(Inbound::new(raft.clone(), records.clone(), guard));
+        Ok(Self { shard, raft, log, records, position, inbound })
     }
 
     /// Makes `members` the shard's first voters. Called on one node, once in the life of a cluster;
@@ -181,6 +191,34 @@ impl Replica {
     /// How far this replica has applied the log.
     pub(crate) fn basis(&self) -> Basis {
         self.position.basis()
+    }
+
+    /// How far the shard is surely applied somewhere, as only its leader can tell: a majority has
+    /// confirmed the leadership at the moment that is meant, so nobody else had answered for
+    /// anything by then. `None` where this replica does not lead, or has not applied an entry of
+    /// its own term yet, and so may not have all of its predecessors'.
+    pub(crate) fn confirmed(&self) -> Option<Confirmed> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let term = metrics.last_applied.as_ref()?.committed_leader_id().term;
+        if metrics.current_leader != Some(metrics.id) || term != metrics.current_term {
+            return None;
+        }
+        let age = metrics.last_quorum_acked?.elapsed();
+        // Read last: what was answered for before the moment is applied by now.
+        Some(Confirmed { index: self.position.basis().index, age })
+    }
+
+    /// The record of `name` with every entry up to some position that this replica has applied; at
+    /// least up to the one that [`Replica::basis`] showed before. Waits for nobody.
+    ///
+    /// # Errors
+    /// When the record store cannot be read.
+    pub(crate) fn peek(&self, name: &RecordName) -> Result<Option<Record>, Stopped> {
+        record_store::read(&self.records, name).map_err(|error| {
+            tracing::error!(shard = self.shard.0, %error, "record cannot be read");
+            Stopped
+        })
     }
 
     /// Proposes an encoded [`protocol::Batch`] as one log entry. `answer` gets the decisions once

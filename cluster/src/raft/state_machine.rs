@@ -66,15 +66,16 @@ impl Position {
     pub(crate) fn basis(&self) -> Basis {
         Basis {
             epoch: self.epoch.load(Ordering::Relaxed) as u8,
-            index: self.index.load(Ordering::Relaxed),
+            // Whoever sees an index sees the records that were written before it was set.
+            index: self.index.load(Ordering::Acquire),
             time: Timestamp::from_millis(self.time.load(Ordering::Relaxed)),
         }
     }
 
     fn set(&self, basis: Basis) {
         self.epoch.store(u64::from(basis.epoch), Ordering::Relaxed);
-        self.index.store(basis.index, Ordering::Relaxed);
         self.time.store(basis.time.as_millis(), Ordering::Relaxed);
+        self.index.store(basis.index, Ordering::Release);
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn claim(context: &Context, row: Row<'_>, claim: &Claim) -> Decision 
         Row::Leased(generation, until) => leased(generation, until, claim),
         Row::Over(generation, watermark) => over(context, generation, watermark, claim),
         Row::Indeterminate(generation) => indeterminate(context, generation, claim),
-        Row::Done(generation, done) => replay(generation, done, claim),
+        Row::Done(generation, completion) => Decision::keep(done(generation, completion, claim)),
         Row::Forgotten(_, until) => Decision::keep(Outcome::Forgetting { until }),
         Row::Lapsed(generation) => Decision::put(generation.buried(context), Outcome::Superseded),
     }
@@ -104,15 +104,15 @@ fn indeterminate(context: &Context, generation: &Generation, claim: &Claim) -> D
 }
 
 /// The outcome is known.
-fn replay(generation: &Generation, done: Completion<'_>, claim: &Claim) -> Decision {
-    Decision::keep(reused(generation, claim).unwrap_or_else(|| {
+pub(super) fn done(generation: &Generation, completion: Completion<'_>, claim: &Claim) -> Outcome {
+    reused(generation, claim).unwrap_or_else(|| {
         Outcome::Replay(Box::new(Replay {
-            response: done.first().response.clone(),
+            response: completion.first().response.clone(),
             generation: generation.id,
-            completed_at: done.completed_at,
-            retain_until: done.retain_until,
+            completed_at: completion.completed_at,
+            retain_until: completion.retain_until,
         }))
-    }))
+    })
 }
 
 /// Whether this copy of a claim may be granted, where `watermark` made the key claimable.

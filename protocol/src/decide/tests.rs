@@ -1,9 +1,11 @@
-//! The bounds of a record. What each command does is tested against the table in `tests/table.rs`.
+//! The bounds of a record, and what may be said without the log. What each command does is tested
+//! against the table in `tests/table.rs`.
 
 use crate::Fingerprint;
-use crate::command::Verdict;
-use crate::lease::{HolderId, Token};
+use crate::command::{Basis, Claim, Verdict};
+use crate::lease::{HolderId, MAX_CLOCK_SKEW, Token};
 use crate::record::{HISTORY_MAX, OnUnknown, Retention, Terms};
+use crate::response::StoredBody;
 use crate::scope::RecordName;
 use crate::time::Millis;
 
@@ -30,8 +32,23 @@ fn a_record_remembers_only_the_newest_decisions() {
 
 /// What an operator's release makes of an indeterminate record with this history.
 fn released(history: Vec<Resolution>) -> Next {
+    let generation = generation(State::Indeterminate { since: Timestamp::ZERO }, history);
+    let fence = generation.fence;
+    let context = Context { now: NOW, index: 7, epoch: 0, next_fence: Fence::new(0, 99) };
+    let command = Command::Resolve {
+        name: RecordName::from_bytes(vec![1]),
+        fence,
+        verdict: Verdict::Released,
+        by: "ann".to_owned(),
+        reason: "checked".to_owned(),
+        force: false,
+    };
+    decide(&context, Some(&generation.into()), &command).next
+}
+
+fn generation(state: State, history: Vec<Resolution>) -> Generation {
     let fence = Fence::new(0, 50);
-    let generation = Generation {
+    Generation {
         id: fence,
         fence,
         token: Token::new([0; 16]),
@@ -47,19 +64,53 @@ fn released(history: Vec<Resolution>) -> Next {
         lease: Millis::new(2000),
         attempts: 1,
         tainted: false,
-        state: State::Indeterminate { since: Timestamp::ZERO },
+        state,
         history,
-    };
-    let context = Context { now: NOW, index: 7, epoch: 0, next_fence: Fence::new(0, 99) };
-    let command = Command::Resolve {
+    }
+}
+
+/// What a claim is told without the log of a record in this state, at this local time.
+fn applied(state: State, digest: u8, local: Timestamp) -> Option<Outcome> {
+    let generation = generation(state, Vec::new());
+    let claim = Claim {
         name: RecordName::from_bytes(vec![1]),
-        fence,
-        verdict: Verdict::Released,
-        by: "ann".to_owned(),
-        reason: "checked".to_owned(),
-        force: false,
+        holder: HolderId::of(b"tests", b"2"),
+        seen: Basis::default(),
+        fingerprint: Fingerprint { version: 1, digest: [digest; 32] },
+        lease: generation.lease,
+        terms: generation.terms,
+        token: Token::new([1; 16]),
     };
-    decide(&context, Some(&generation.into()), &command).next
+    answer_applied(Some(&generation.into()), &claim, local)
+}
+
+#[test]
+fn without_the_log_only_what_is_final_by_every_clock_is_told() {
+    let response = StoredResponse { status: 201, headers: vec![], body: StoredBody::Omitted };
+    let done = |retain_until| State::Done {
+        completed_at: Timestamp::ZERO,
+        retain_until,
+        revisions: vec![Revision { at: Timestamp::ZERO, response: response.clone() }],
+        by_operator: false,
+    };
+    let replayed = |outcome| matches!(outcome, Some(Outcome::Replay(_)));
+    assert!(replayed(applied(done(None), 0, NOW)));
+    assert!(matches!(applied(done(None), 1, NOW), Some(Outcome::Reused { .. })));
+    // The clock that ends the retention may be ahead of this one by twice the skew.
+    let end = NOW.plus(MAX_CLOCK_SKEW.times(2));
+    assert!(replayed(applied(done(Some(end.plus(Millis::new(1)))), 0, NOW)));
+    for digest in [0, 1] {
+        assert_eq!(applied(done(Some(end)), digest, NOW), None);
+        for state in [
+            State::InFlight { lease_until: Timestamp::MAX },
+            State::InFlight { lease_until: Timestamp::ZERO },
+            State::Over { watermark: None },
+            State::Indeterminate { since: Timestamp::ZERO },
+            State::Forgotten { until: Timestamp::MAX },
+        ] {
+            assert_eq!(applied(state, digest, NOW), None);
+        }
+    }
 }
 
 fn decision(fence: u64) -> Resolution {

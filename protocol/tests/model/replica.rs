@@ -1,10 +1,11 @@
 //! A replica that lags behind its leader, and what it may answer without the log.
 //!
-//! The product has no such answers yet; the rules are those that they will have to follow.
+//! What is final is answered by the real [`answer_applied`]. The product does not say "in progress"
+//! without the log; that rule is the one that it would have to follow.
 
 use protocol::Basis;
-use protocol::command::{Claim, Command, Decided, Outcome, Replay};
-use protocol::lease::MAX_CLOCK_SKEW;
+use protocol::command::{Claim, Command, Decided, Outcome};
+use protocol::decide::answer_applied;
 use protocol::record::State;
 
 use super::config::Config;
@@ -41,22 +42,7 @@ impl World {
         let generation = live(replica.record.as_ref())?;
         let clock = stamp(self.now, 0);
         let outcome = match &generation.state {
-            State::Done { retain_until, revisions, completed_at, .. } => {
-                let margin = clock.plus(MAX_CLOCK_SKEW.times(2));
-                if retain_until.is_some_and(|until| margin >= until) {
-                    return None;
-                }
-                if generation.fingerprint == claim.fingerprint {
-                    Outcome::Replay(Box::new(Replay {
-                        response: revisions.first()?.response.clone(),
-                        generation: generation.id,
-                        completed_at: *completed_at,
-                        retain_until: *retain_until,
-                    }))
-                } else {
-                    Outcome::Reused { stored: generation.fingerprint }
-                }
-            }
+            State::Done { .. } => answer_applied(replica.record.as_ref(), claim, clock)?,
             State::InFlight { lease_until } => {
                 let others = generation.holder != Some(claim.holder);
                 let same = generation.fingerprint == claim.fingerprint;

@@ -31,6 +31,9 @@ pub(super) async fn claim<J: Judge>(
     let mut heard: Option<Basis> = None;
     for _ in 0..TRIES_MAX {
         claim.seen = freshest(judge.seen(&claim.name)?, heard);
+        if let Some(decided) = judge.answer_applied(claim) {
+            return Ok(decided);
+        }
         match judge.submit(Command::Claim(claim.clone()), deadline).await {
             Ok(Decided { outcome: Outcome::Superseded, basis }) => heard = Some(basis),
             Ok(decided) => return Ok(decided),

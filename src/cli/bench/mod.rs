@@ -3,6 +3,7 @@
 mod claims;
 mod failover;
 mod gateway;
+mod replays;
 mod upstream;
 
 use std::net::SocketAddr;
@@ -28,6 +29,10 @@ enum What {
     #[command(after_help = "Example:\n  \
         oncegate bench gateway --gateway 127.0.0.1:8080 --connections 1")]
     Gateway(GatewayArgs),
+    /// Replays through a gateway, beside the same requests unprotected: their rates.
+    #[command(after_help = "Example:\n  \
+        oncegate bench replays --gateway 127.0.0.1:8080 --connections 16")]
+    Replays(GatewayArgs),
     /// Kills a process, then measures until every shard answers claims again.
     #[command(after_help = "Example:\n  \
         oncegate bench failover --api 127.0.0.1:7202 --kill 4711")]
@@ -121,6 +126,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<(), String> {
         match &args.what {
             What::Claims(args) => claims::run(args).await,
             What::Gateway(args) => gateway::run(args).await,
+            What::Replays(args) => replays::run(args).await,
             What::Failover(args) => failover::run(args).await,
             What::Upstream(args) => upstream::run(args).await,
         }

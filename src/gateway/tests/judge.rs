@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use cluster::{Found, Readiness, SubmitError, Unsettled};
 use protocol::machine::MemoryRecords;
 use protocol::{
-    Basis, Batch, Command, Decided, Machine, Outcome, Record, RecordName, RecordStore, Timestamp,
+    Basis, Batch, Claim, Command, Decided, Machine, Outcome, Record, RecordName, RecordStore,
+    Timestamp,
 };
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -198,6 +199,10 @@ impl Judge for TestJudge {
         };
         self.0.count.send_modify(|count| *count += 1);
         decided
+    }
+
+    fn answer_applied(&self, _: &Claim) -> Option<Decided> {
+        None
     }
 
     async fn read(&self, name: &RecordName, _: Instant) -> Result<Found, SubmitError> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cluster::{Found, Readiness, SubmitError, Unsettled};
 use protocol::machine::MemoryRecords;
 use protocol::{
-    Basis, Batch, Command, Decided, Machine, Millis, RecordName, RecordStore, Timestamp,
+    Basis, Batch, Claim, Command, Decided, Machine, Millis, RecordName, RecordStore, Timestamp,
 };
 
 use crate::judge::Judge;
@@ -98,6 +98,10 @@ impl Judge for MemoryJudge {
             Some(Fault::AnswerLost) => Err(SubmitError::Lost),
             _ => Ok(decided.remove(0)),
         }
+    }
+
+    fn answer_applied(&self, _: &Claim) -> Option<Decided> {
+        None
     }
 
     async fn read(&self, name: &RecordName, _: Instant) -> Result<Found, SubmitError> {
