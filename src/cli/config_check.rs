@@ -56,8 +56,12 @@ fn check(file: &Path) -> Vec<Finding> {
         Err(error) => return vec![Finding::of_file(file, "unreadable", error.to_string())],
     };
     let findings = match kind {
-        Kind::Process => Process::load(file).map(|(_, warnings)| warnings),
-        Kind::Policy => Policy::load(file).map(|(_, warnings)| warnings),
+        None => {
+            let message = "there is nothing in it: it is neither oncegate.toml nor policy.toml";
+            return vec![Finding::of_file(file, "empty", message)];
+        }
+        Some(Kind::Process) => Process::load(file).map(|(_, warnings)| warnings),
+        Some(Kind::Policy) => Policy::load(file).map(|(_, warnings)| warnings),
     };
     findings.unwrap_or_else(|refused| refused.findings)
 }

@@ -16,12 +16,16 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of file that a text is meant to be, by its tables.
-    pub fn of(text: &str) -> Self {
-        let (table, _) = DeTable::parse_recoverable(text);
+    /// The kind of file that a text is meant to be, by its tables; `None` when there is nothing in
+    /// it.
+    pub fn of(text: &str) -> Option<Self> {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        if table.get_ref().is_empty() && errors.is_empty() {
+            return None;
+        }
         let process = ["cluster", "node", "api", "gateway"];
         let named = |name: &str| table.get_ref().keys().any(|key| key.get_ref() == name);
-        if process.iter().any(|name| named(name)) { Self::Process } else { Self::Policy }
+        Some(if process.iter().any(|name| named(name)) { Self::Process } else { Self::Policy })
     }
 }
 

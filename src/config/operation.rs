@@ -39,8 +39,14 @@ const EXECUTION: RangeInclusive<Millis> = Millis::new(1)..=EXECUTION_MAX;
 /// Any span but none at all, up to the longest retention.
 const RETENTION: RangeInclusive<Millis> = Millis::new(1)..=RETENTION_MAX;
 
-/// Header fields that say something else already, or that are about the connection.
-const NOT_A_KEY_HEADER: [&str; 12] = [
+/// The shortest time that a client may wait for its answer: a claim and an outcome must be durable
+/// within it, over the slowest link between regions.
+const ANSWER_MIN: Millis = Millis::new(1000);
+
+/// Header fields that say something else already, that are about the connection, or that the
+/// gateway writes itself.
+const RESERVED: [&str; 28] = [
+    "accept-encoding",
     "authorization",
     "connection",
     "content-encoding",
@@ -49,10 +55,25 @@ const NOT_A_KEY_HEADER: [&str; 12] = [
     "cookie",
     "date",
     "expect",
+    "forwarded",
     "host",
+    "idempotency-attempt",
+    "idempotency-expires",
+    "idempotency-fence",
+    "idempotency-outcome",
+    "idempotency-status",
+    "idempotent-replayed",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
     "te",
+    "trailer",
     "transfer-encoding",
     "upgrade",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
 ];
 
 /// Reads an operation that the policy lists.
@@ -94,10 +115,11 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     }
     let required = section.settled("required", section.flag("required"), false);
     let headers = key_headers(section);
-    let answer_within = section.duration("answer_within", EXECUTION);
+    let answer_within = section.duration("answer_within", ANSWER_MIN..=EXECUTION_MAX);
     let answer_within = section.settled("answer_within", answer_within, Millis::from_secs(30));
     let max_snapshot = section.size("max_snapshot", SNAPSHOT_MAX);
     let max_snapshot = section.settled("max_snapshot", max_snapshot, ByteSize::kib(64));
+    tenant_header_is_apart(section, forward.as_ref(), headers.as_deref());
     let idempotent = draft.as_ref().is_some_and(Draft::idempotent);
     let store = stored::statuses(section, idempotent);
     let store_headers = stored::headers(section);
@@ -241,6 +263,20 @@ fn key_headers(section: &Section<'_>) -> Option<Vec<HeaderName>> {
     (!names.is_empty()).then_some(names)
 }
 
+/// The header with the tenant is the gateway's to write, and that with the key the client's.
+fn tenant_header_is_apart(
+    section: &Section<'_>,
+    forward: Option<&Forward>,
+    keys: Option<&[HeaderName]>,
+) {
+    const KEY: &str = "idempotency-key";
+    let Some(name) = forward.and_then(|forward| forward.tenant_header.as_ref()) else { return };
+    if name.as_str() == KEY || keys.is_some_and(|keys| keys.contains(name)) {
+        let message = format!("\"tenant_header\" ({name}) is the header of the key");
+        section.findings.error(&section.place("forward"), "forbidden-header", message);
+    }
+}
+
 fn indeterminate_status(section: &Section<'_>) -> Option<StatusCode> {
     let status = section.number("indeterminate_status", 400..=599);
     match section.settled("indeterminate_status", status, 409)?.value {
@@ -280,7 +316,7 @@ fn forward(section: &Section<'_>) -> Option<Forward> {
 
 /// Whether a header says nothing else already.
 pub(super) fn is_free_header(name: &HeaderName) -> bool {
-    !NOT_A_KEY_HEADER.contains(&name.as_str())
+    !RESERVED.contains(&name.as_str())
 }
 
 /// Refuses what later versions honour.

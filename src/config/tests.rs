@@ -409,7 +409,8 @@ fn a_file_that_is_not_there_is_refused_by_name() {
 
 #[test]
 fn the_kind_of_a_file_shows_in_its_tables() {
-    assert_eq!(Kind::of(PROCESS), Kind::Process);
-    assert_eq!(Kind::of(&operation("")), Kind::Policy);
-    assert_eq!(Kind::of("= broken\n[cluster]\n"), Kind::Process);
+    assert_eq!(Kind::of(PROCESS), Some(Kind::Process));
+    assert_eq!(Kind::of(&operation("")), Some(Kind::Policy));
+    assert_eq!(Kind::of("= broken\n[cluster]\n"), Some(Kind::Process));
+    assert_eq!(Kind::of("# nothing yet\n"), None);
 }

@@ -1,5 +1,6 @@
 //! One protected request and the upstream's answer to it.
 
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -32,6 +33,23 @@ pub(crate) struct Outgoing {
     pub(crate) key: ForwardedKey,
     /// The body as it came.
     pub(crate) body: Bytes,
+}
+
+/// Tells whether a client still waits for the answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting(Weak<()>);
+
+impl Waiting {
+    /// A client that waits for as long as the other half is kept.
+    pub(crate) fn new() -> (Arc<()>, Self) {
+        let client = Arc::new(());
+        let waiting = Self(Arc::downgrade(&client));
+        (client, waiting)
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.strong_count() == 0
+    }
 }
 
 /// What became of a step of the exchange.
@@ -113,12 +131,13 @@ pub(crate) fn send(
     upstream: Upstream,
     limit: Duration,
     keeping: Keeping,
+    waiting: Waiting,
 ) -> impl Future<Output = News> + Send + 'static {
     let request = outgoing.under(attempt);
     async move {
         let started = Instant::now();
         let news = match connection.send(&upstream, request, Some(limit)).await {
-            Ok(answer) => receive(answer, &keeping, attempt.attempt_no).await,
+            Ok(answer) => receive(answer, &keeping, attempt.attempt_no, &waiting).await,
             Err(SendError::Unsent { pooled, source, .. }) => {
                 tracing::debug!(error = %source, pooled, "nothing was sent");
                 News::Unsent { pooled }
@@ -133,17 +152,26 @@ pub(crate) fn send(
     }
 }
 
-async fn receive(answer: Response<Reply>, keeping: &Keeping, attempt_no: u32) -> News {
+async fn receive(
+    answer: Response<Reply>,
+    keeping: &Keeping,
+    attempt_no: u32,
+    waiting: &Waiting,
+) -> News {
     let (head, body) = answer.into_parts();
     if head.status.is_informational() {
         tracing::warn!(status = %head.status, "the upstream switched protocols unasked");
+        return News::Broken;
+    }
+    if forward::is_coded(&head.headers) {
+        tracing::warn!("the upstream answered in a transfer coding that nobody asked for");
         return News::Broken;
     }
     let mut effect = keeping.effect(&head, attempt_no);
     let stored = effect == Effect::Store;
     let limit = if stored { keeping.max_snapshot } else { UNSTORED_BYTES_MAX };
     let deadline = stored.then(|| Instant::now() + keeping.buffer_wait);
-    let body = match buffer(body, limit, deadline).await {
+    let body = match buffer(body, limit, deadline, waiting).await {
         Ok(Buffered::Whole(bytes)) => AnsweredBody::Whole(bytes),
         Ok(Buffered::More(bytes, reply)) => {
             if !stored {
@@ -165,11 +193,13 @@ enum Buffered {
     More(Bytes, Reply),
 }
 
-/// Reads a body until its end, until it has more than `limit` bytes, or until the deadline.
+/// Reads a body until its end, until it has more than `limit` bytes, or until the deadline where a
+/// client still waits then: without one, nobody is served by what there is of it.
 async fn buffer(
     mut body: Reply,
     limit: u64,
-    deadline: Option<Instant>,
+    mut deadline: Option<Instant>,
+    waiting: &Waiting,
 ) -> Result<Buffered, hyper::Error> {
     let mut bytes = BytesMut::new();
     if http_body::Body::size_hint(&body).lower() > limit {
@@ -178,8 +208,12 @@ async fn buffer(
     loop {
         let frame = match deadline {
             None => body.frame().await,
-            Some(deadline) => match timeout_at(deadline, body.frame()).await {
+            Some(at) => match timeout_at(at, body.frame()).await {
                 Ok(frame) => frame,
+                Err(_) if waiting.is_over() => {
+                    deadline = None;
+                    continue;
+                }
                 Err(_) => return Ok(Buffered::More(bytes.freeze(), body)),
             },
         };

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::answer::{self, Terms};
-use super::exchange::{self, Answered, News, Outgoing};
+use super::exchange::{self, Answered, News, Outgoing, Waiting};
 use super::forward::Attempt;
 use super::keeping::Keeping;
 use super::metrics::InFlight;
@@ -54,6 +54,8 @@ pub(crate) struct Job<J> {
     pub(crate) keeping: Keeping,
     /// How the client is answered.
     pub(crate) terms: Terms,
+    /// Whether the client still waits.
+    pub(crate) waiting: Waiting,
 }
 
 /// A job under way.
@@ -183,6 +185,7 @@ impl<J: Judge> Driver<J> {
             job.upstream.clone(),
             limit,
             job.keeping.clone(),
+            job.waiting.clone(),
         )));
     }
 

@@ -168,6 +168,15 @@ pub(crate) fn answer_headers(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
+/// Whether an upstream's answer is in a transfer coding besides `chunked`. None was asked for
+/// (there is no `TE`), and what is passed on or kept would be the coded bytes, with nothing to say
+/// so.
+pub(crate) fn is_coded(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(TRANSFER_ENCODING).iter();
+    let mut codings = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    codings.any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"chunked"))
+}
+
 /// The names that the `Connection` lines of `headers` list, in lower case.
 pub(crate) fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = HeaderName> + '_ {
     headers

@@ -37,7 +37,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::Instrument;
 
 use answer::Terms;
-use exchange::Outgoing;
+use exchange::{Outgoing, Waiting};
 use execute::Job;
 use forward::{Caller, ForwardedKey};
 use keeping::Keeping;
@@ -155,6 +155,8 @@ impl<J: Judge> Gateway<J> {
             },
             body,
         };
+        // Dropped with this future: when the client is answered, and when it leaves.
+        let (_waits, waiting) = Waiting::new();
         let job = Job {
             judge: self.shared.judge.clone(),
             upstream: self.shared.upstream.clone(),
@@ -163,6 +165,7 @@ impl<J: Judge> Gateway<J> {
             outgoing,
             keeping: Keeping::new(operation, self.shared.settings.answers_from),
             terms: terms(operation),
+            waiting,
         };
         let (client, answer) = oneshot::channel();
         let span = tracing::info_span!("execution", operation = %matched.name);

@@ -25,6 +25,7 @@ enum Failure {
     Unreachable(Unreachable),
     Unsent(hyper::Error),
     Lost(hyper::Error),
+    Coded,
     TimedOut,
 }
 
@@ -42,7 +43,11 @@ pub(crate) async fn pass(
     *outgoing.headers_mut() = forward::request_headers(&head.headers, caller);
     *outgoing.uri_mut() = request::target(&head);
     *outgoing.method_mut() = head.method.clone();
-    let mut response = match answer(upstream, outgoing).await {
+    let answer = answer(upstream, outgoing).await;
+    let mut response = match answer {
+        Ok(answer) if forward::is_coded(answer.headers()) => {
+            problem(&Failure::Coded, &head.method).into_response()
+        }
         Ok(answer) => {
             let (answer, body) = answer.into_parts();
             let unsized_body = head.method == Method::HEAD;
@@ -109,6 +114,11 @@ fn problem(failure: &Failure, method: &Method) -> Problem {
         Failure::Lost(error) => {
             tracing::warn!(%error, "the upstream broke off");
             let detail = "the upstream broke off; it may have executed the request";
+            Problem::new(Code::OutcomeUnknownReset, detail).with_retryable(again)
+        }
+        Failure::Coded => {
+            let detail = "the upstream's answer is in a transfer coding that nobody asked for; it \
+                has executed the request";
             Problem::new(Code::OutcomeUnknownReset, detail).with_retryable(again)
         }
         Failure::TimedOut => {

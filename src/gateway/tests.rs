@@ -6,12 +6,14 @@ pub(in crate::gateway) mod stub;
 mod bodies;
 mod callers;
 mod client;
+mod expect;
 mod life;
 mod limits;
 mod neighbours;
 mod pass;
 mod serving;
 mod sub_accounts;
+mod two;
 
 use std::path::Path;
 

@@ -13,10 +13,12 @@ pub(super) struct Framing {
     state: State,
     /// The line being read, as far as it is kept.
     line: Vec<u8>,
+    /// The last byte of it that came before those that are being fed.
+    last: u8,
     /// Heads seen whole.
     heads: u64,
-    /// The number of the first head that gives more than one length, or that could not be told from
-    /// a body, where there was one.
+    /// The number of the first head that could be read in more than one way, or could not be told
+    /// from a body, where there was one.
     ambiguous: Option<u64>,
 }
 
@@ -45,8 +47,8 @@ struct Head {
     lengths: u32,
     length: u64,
     chunked: bool,
-    /// Whether a length could not be read.
-    unreadable: bool,
+    /// Whether a length could not be read, or a line ended in LF alone.
+    unclear: bool,
 }
 
 impl Default for Framing {
@@ -54,6 +56,7 @@ impl Default for Framing {
         Self {
             state: State::Head(Head::default()),
             line: Vec::with_capacity(LINE_KEPT),
+            last: 0,
             heads: 0,
             ambiguous: None,
         }
@@ -90,8 +93,8 @@ impl Framing {
         }
     }
 
-    /// The number, from 0, of the first head that gives more than one length or could not be
-    /// followed.
+    /// The number, from 0, of the first head that could be read in more than one way, or could not
+    /// be followed.
     pub(super) fn ambiguous(&self) -> Option<u64> {
         self.ambiguous
     }
@@ -102,21 +105,31 @@ impl Framing {
         let part = &bytes[..end.unwrap_or(bytes.len())];
         let kept = part.len().min(LINE_KEPT - self.line.len());
         self.line.extend_from_slice(&part[..kept]);
-        let Some(end) = end else { return &[] };
+        let last = part.last().copied().unwrap_or(self.last);
+        let Some(end) = end else {
+            self.last = last;
+            return &[];
+        };
         if self.line.last() == Some(&b'\r') {
             self.line.pop();
         }
-        self.end_line();
+        self.end_line(last == b'\r');
         self.line.clear();
+        self.last = 0;
         &bytes[end + 1..]
     }
 
-    fn end_line(&mut self) {
+    /// Ends a line; `whole` says that it ends in CR LF. Some programs take LF alone for a line end
+    /// and others do not, and they would see other fields in one head, or other chunks in one body.
+    fn end_line(&mut self, whole: bool) {
         let empty = self.line.is_empty();
+        if let State::Head(head) = &mut self.state {
+            head.unclear |= !whole;
+        }
         let next = match &mut self.state {
             State::Head(head) if empty && head.lines > 0 => {
                 let (lengths, length, chunked) = (head.lengths, head.length, head.chunked);
-                let ambiguous = lengths > 1 || head.unreadable;
+                let ambiguous = lengths > 1 || head.unclear;
                 if ambiguous && self.ambiguous.is_none() {
                     self.ambiguous = Some(self.heads);
                 }
@@ -134,6 +147,7 @@ impl Framing {
                 }
                 return;
             }
+            _ if !whole => State::Lost,
             State::ChunkEnd if empty => State::ChunkSize,
             State::ChunkSize => State::after_chunk_size(&self.line),
             State::Trailers if empty => State::Head(Head::default()),
@@ -184,7 +198,7 @@ impl Head {
             let number = str::from_utf8(value).ok().filter(|_| line.len() < LINE_KEPT);
             match number.and_then(|number| number.parse().ok()) {
                 Some(length) => self.length = length,
-                None => self.unreadable = true,
+                None => self.unclear = true,
             }
         }
     }
@@ -232,6 +246,23 @@ mod tests {
             let head = format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
             assert_eq!(fed(&[head.as_bytes()], 7).ambiguous(), Some(0), "{fields}");
         }
+    }
+
+    #[test]
+    fn a_line_that_ends_in_lf_alone_is_ambiguous() {
+        for head in [
+            "POST / HTTP/1.1\nHost: a\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\n\n",
+            "\nPOST / HTTP/1.1\r\nHost: a\r\n\r\n",
+            &format!("POST / HTTP/1.1\r\nX: {}\nHost: a\r\n\r\n", "x".repeat(100)),
+        ] {
+            for size in [1, 5, 1000] {
+                assert_eq!(fed(&[head.as_bytes()], size).ambiguous(), Some(0), "{head:?}");
+            }
+        }
+        let chunked = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\nx\r\n0\r\n\r\n";
+        assert_eq!(fed(&[chunked, PLAIN], 1).ambiguous(), Some(1));
     }
 
     #[test]

@@ -12,23 +12,24 @@ use super::*;
 use crate::shutdown::{Stopper, channel};
 
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-struct Served {
-    addr: SocketAddr,
-    stopper: Stopper,
-    server: JoinHandle<bool>,
+pub(super) struct Served {
+    pub(super) addr: SocketAddr,
+    pub(super) stopper: Stopper,
+    pub(super) server: JoinHandle<bool>,
     /// Lets `/wait` answer.
-    go: Arc<Notify>,
+    pub(super) go: Arc<Notify>,
     /// Says that `/wait` was reached.
-    reached: Arc<Notify>,
+    pub(super) reached: Arc<Notify>,
 }
 
-async fn serve_for_test(drain: Duration) -> Served {
+pub(super) async fn serve_for_test(drain: Duration) -> Served {
     let (go, reached) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (wait_go, wait_reached) = (Arc::clone(&go), Arc::clone(&reached));
     let router = Router::new()
         .route("/echo", post(|body: Bytes| async move { body }))
+        .route("/fields", get(fields))
         .route("/panic", get(|| async { panic!("planted") as &'static str }))
         .route(
             "/wait",
@@ -43,6 +44,15 @@ async fn serve_for_test(drain: Duration) -> Served {
     let (stopper, stop) = channel();
     let server = tokio::spawn(serve(listener, router, stop, drain));
     Served { addr, stopper, server, go, reached }
+}
+
+/// The `Host` and the cookies that a handler sees.
+async fn fields(headers: axum::http::HeaderMap) -> String {
+    let all = |name| -> Vec<String> {
+        let lines = headers.get_all(name).iter();
+        lines.map(|line| String::from_utf8_lossy(line.as_bytes()).into_owned()).collect()
+    };
+    format!("{:?} {:?}", all("host"), all("cookie"))
 }
 
 /// Sends `bytes` and returns everything that comes back until the server closes.
@@ -82,9 +92,15 @@ async fn a_head_that_is_not_http_gets_a_problem() {
         ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n", 400),
         ("GE\0T / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
     ] {
         assert_problem(&exchange(served.addr, bytes.as_bytes()).await, status);
+    }
+    let large = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(HEAD_BYTES_MAX));
+    for bytes in [large.as_str(), &large.replace(&"x".repeat(100), "x: y\r\n")] {
+        assert_problem(&exchange(served.addr, bytes.as_bytes()).await, 431);
     }
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1));
     assert_problem(&exchange(served.addr, many.as_bytes()).await, 431);
@@ -104,6 +120,9 @@ async fn an_ambiguous_request_gets_a_problem_and_the_connection_ends() {
         "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n\
          0\r\n\r\n",
         "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab",
+        "GET / HTTP/1.1\nHost: a\n\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nX: 1\nContent-Length: 5\r\n\r\n",
+        "\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
     ] {
         assert_problem(&exchange(served.addr, bytes.as_bytes()).await, 400);

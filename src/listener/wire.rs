@@ -11,18 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::response::Response;
 use bytes::{Buf, Bytes};
-use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::framing::Framing;
+use super::{AMBIGUOUS, HEAD_TIME_MAX};
 use crate::problem::{Code, MEDIA_TYPE, Problem};
-
-/// How long a head may take from its first byte on. It fits into one packet or two.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long a client may take no bytes of its answer.
 const STALL_MAX: Duration = Duration::from_secs(30);
@@ -41,7 +36,7 @@ struct Counts {
     begun: AtomicU64,
     /// Responses whose body is all in the library's hands.
     ended: AtomicU64,
-    /// The number of the head that gives more than one length.
+    /// The number of the head that could be read in more than one way.
     ambiguous: AtomicU64,
 }
 
@@ -56,16 +51,18 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Notes that a request reached the service; returns whether its head gave more than one
-    /// length.
-    pub(super) fn begin(&self) -> bool {
+    /// Notes that a request reached the service; says whether its head could be read in more than
+    /// one way, and what to drop once the library has taken the whole response.
+    pub(super) fn begin(&self) -> (bool, OpenRequest) {
         let number = self.0.begun.fetch_add(1, Ordering::Relaxed);
-        number == self.0.ambiguous.load(Ordering::Relaxed)
+        let ambiguous = number == self.0.ambiguous.load(Ordering::Relaxed);
+        (ambiguous, OpenRequest(self.clone()))
     }
 
-    /// Notes when the library has taken the whole response.
-    pub(super) fn watch(self, response: Response) -> http::Response<Watched> {
-        response.map(|body| Watched { body, progress: self })
+    /// Whether the head that follows those of the begun requests is ambiguous.
+    fn is_next_ambiguous(&self) -> bool {
+        let begun = self.0.begun.load(Ordering::Relaxed);
+        begun == self.0.ambiguous.load(Ordering::Relaxed)
     }
 
     /// How many requests are answered, when none is open.
@@ -75,35 +72,13 @@ impl Progress {
     }
 }
 
-/// A response's body that notes its end.
-pub(super) struct Watched {
-    body: Body,
-    progress: Progress,
-}
+/// One request, from the moment it reached the service until the library has taken the whole
+/// response.
+pub(super) struct OpenRequest(Progress);
 
-impl Drop for Watched {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.progress.0.ended.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl HttpBody for Watched {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.0.0.ended.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -193,7 +168,7 @@ impl<S: AsyncWrite + Unpin> Wire<S> {
         head: &[u8],
     ) -> Option<Poll<io::Result<usize>>> {
         if self.substitute.is_none() && self.is_own_answer() {
-            self.substitute = substitute(head);
+            self.substitute = substitute(head, self.progress.is_next_ambiguous());
         }
         let mut rest = self.substitute.take()?;
         while rest.has_remaining() {
@@ -267,23 +242,31 @@ fn timed_out<T>(
     Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, what)))
 }
 
-/// The problem that says what a bare answer of the library means; `None` when it is none.
-fn substitute(head: &[u8]) -> Option<Bytes> {
+/// The problem that says what a bare answer of the library means; `None` when it is none. A head
+/// that is `ambiguous` is malformed, whatever the library takes it for.
+fn substitute(head: &[u8], ambiguous: bool) -> Option<Bytes> {
     const NO_BODY: &str = "content-length: 0\r\n";
     let text = str::from_utf8(head).ok()?;
-    let status = text.strip_prefix("HTTP/1.1 ")?.get(..3)?;
-    let (code, detail) = match status {
-        "400" => (Code::InvalidRequest, "the request is not well-formed HTTP/1.1"),
-        "414" => (Code::TargetTooLong, "the request's target is too long"),
-        "431" => (Code::HeadTooLarge, "the request's header fields are too many or too large"),
+    let (line, fields) = text.split_once("\r\n")?;
+    let (status, code, detail) = match line.strip_prefix("HTTP/1.1 ")?.get(..3)? {
+        "400" | "414" | "431" if ambiguous => {
+            ("HTTP/1.1 400 Bad Request", Code::InvalidRequest, AMBIGUOUS)
+        }
+        "400" => (line, Code::InvalidRequest, "the request is not well-formed HTTP/1.1"),
+        "414" => (line, Code::TargetTooLong, "the request's target is too long"),
+        "431" => {
+            (line, Code::HeadTooLarge, "the request's header fields are too many or too large")
+        }
         _ => return None,
     };
-    let (before, after) = text.split_once(NO_BODY)?;
+    let (before, after) = fields.split_once(NO_BODY)?;
     let body = Problem::new(code, detail).document();
     let media_type = MEDIA_TYPE.to_str().expect("a media type is ASCII").to_owned();
-    let mut answer =
-        format!("{before}content-type: {media_type}\r\ncontent-length: {}\r\n{after}", body.len())
-            .into_bytes();
+    let length = body.len();
+    let mut answer = format!(
+        "{status}\r\n{before}content-type: {media_type}\r\ncontent-length: {length}\r\n{after}"
+    )
+    .into_bytes();
     answer.extend_from_slice(&body);
     Some(answer.into())
 }
@@ -334,13 +317,16 @@ mod tests {
         };
         for status in ["400 Bad Request", "414 URI Too Long", "431 Request Header Fields Too Large"]
         {
-            let answer = substitute(bare(status).as_bytes()).unwrap();
+            let answer = substitute(bare(status).as_bytes(), false).unwrap();
             let answer = str::from_utf8(&answer).unwrap();
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\nconnection: close\r\n")));
             assert!(answer.contains("date: x\r\n\r\n{\"type\":"), "{answer}");
         }
-        assert_eq!(substitute(bare("200 OK").as_bytes()), None);
-        assert_eq!(substitute(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 7\r\n\r\n"), None);
-        assert_eq!(substitute(b"HTTP/1.1 100 Continue\r\n\r\n"), None);
+        assert_eq!(substitute(bare("200 OK").as_bytes(), true), None);
+        assert_eq!(
+            substitute(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 7\r\n\r\n", false),
+            None
+        );
+        assert_eq!(substitute(b"HTTP/1.1 100 Continue\r\n\r\n", true), None);
     }
 }

@@ -35,3 +35,27 @@ fn a_derived_key_fits_every_downstream_and_frees_the_clients_key() {
     let defaults = "[defaults]\nforward = { key = \"derived\" }\n";
     assert!(policy(defaults).unwrap().matching(&Method::POST, "/").operation.forward.derived_key);
 }
+
+#[test]
+fn headers_that_mean_something_else_are_refused() {
+    for name in ["Host", "Idempotency-Fence", "X-Forwarded-For", "Via", "TE", "Idempotent-Replayed"]
+    {
+        assert_refused(&operation(&format!("headers = [\"{name}\"]")), "forbidden-header");
+        let forward = format!("forward = {{ tenant_header = \"{name}\" }}");
+        assert_refused(&operation(&forward), "wrong-value");
+    }
+    for name in ["Idempotency-Key", "X-Key"] {
+        let forward = format!("forward = {{ tenant_header = \"{name}\" }}");
+        assert_refused(
+            &operation(&format!("{forward}\nheaders = [\"X-Key\"]")),
+            "forbidden-header",
+        );
+    }
+    assert!(policy(&operation("forward = { tenant_header = \"X-Tenant\" }")).is_ok());
+}
+
+#[test]
+fn a_client_waits_for_a_second_at_least() {
+    assert_refused(&operation("answer_within = \"999ms\""), "out-of-range");
+    assert!(policy(&operation("answer_within = \"1s\"")).is_ok());
+}

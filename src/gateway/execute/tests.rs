@@ -28,6 +28,9 @@ struct Bench {
     upstream: Upstream,
     operation: Operation,
     key: &'static str,
+    /// Kept for as long as clients wait.
+    client: Option<Arc<()>>,
+    waiting: Waiting,
 }
 
 /// An answer as a client sees it.
@@ -46,7 +49,8 @@ impl Bench {
         let upstream = Upstream::new(&uri, Arc::new(move || clock.boot()));
         let lease = protocol::lease::LEASE_MIN;
         let operation = Operation { lease, ..operation() };
-        Self { judge, upstream, operation, key: "k" }
+        let (client, waiting) = Waiting::new();
+        Self { judge, upstream, operation, key: "k", client: Some(client), waiting }
     }
 
     fn with(mut self, change: impl FnOnce(&mut Operation)) -> Self {
@@ -92,6 +96,7 @@ impl Bench {
             },
             keeping: Keeping::new(&self.operation, protocol::policy::AnswersFrom::Application),
             terms: crate::gateway::terms(&self.operation),
+            waiting: self.waiting.clone(),
         }
     }
 

@@ -116,6 +116,14 @@ impl Client {
         String::from_utf8(bytes).unwrap()
     }
 
+    /// Sends nothing more, and returns everything that comes until the server closes.
+    pub(super) async fn until_closed(&mut self) -> String {
+        self.0.shutdown().await.unwrap();
+        let mut bytes = Vec::new();
+        timeout(PATIENCE, self.0.read_to_end(&mut bytes)).await.expect("closed").unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
     /// Closes the connection at once.
     pub(super) fn leave(self) {
         self.0.set_zero_linger().unwrap();

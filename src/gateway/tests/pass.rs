@@ -141,3 +141,13 @@ async fn a_client_cannot_forge_what_only_the_gateway_says() {
     assert_eq!(stub.seen()[1].one("x-tenant"), Some("acme"));
     assert_eq!(stub.seen()[1].one("idempotency-fence"), Some("1"));
 }
+
+#[tokio::test]
+async fn an_answer_in_a_foreign_transfer_coding_is_not_passed_on() {
+    let answer = "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n\
+                  1\r\nx\r\n0\r\n\r\n";
+    let stub = Stub::answering(answer).await;
+    let served = Served::new(&stub, "").await;
+    let got = served.ask("GET /orders HTTP/1.1", "").await;
+    assert_eq!(got.problem(), (502, "outcome-unknown".into()));
+}

@@ -202,6 +202,45 @@ async fn c55_an_endless_answer_flows_once_its_marker_is_durable() {
     assert_eq!(rest, "two");
 }
 
+/// An upstream that takes its time over a small answer: without a client there is nobody to stream
+/// it to, and so no reason not to keep it.
+#[tokio::test]
+async fn c17_a_slow_answer_is_kept_when_its_client_has_left() {
+    let go = Arc::new(Notify::new());
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\none";
+    let script =
+        vec![Step::Write(head.into()), Step::Wait(go.clone()), Step::Write(b"two".to_vec())];
+    let stub = Stub::always(script).await;
+    let mut bench = Bench::new(stub.address);
+    let mut job = bench.job("x");
+    job.keeping.buffer_wait = Duration::from_millis(50);
+    bench.client = None;
+    let client = run(job);
+    stub.requests(1).await;
+    bench.judge.until(Kind::Renew, 1).await;
+    assert_eq!(bench.ask("x").await.code(), "key-in-progress", "longer than it may flow");
+    go.notify_one();
+    assert_eq!(answer(client).await.body, "onetwo");
+    let again = bench.ask("x").await;
+    assert_eq!((again.is_replay(), &again.body[..]), (true, &b"onetwo"[..]));
+}
+
+/// What is in a coding that nobody asked for would be stored as bytes that no client can read.
+#[tokio::test]
+async fn an_answer_in_a_foreign_transfer_coding_is_unknown() {
+    for coding in ["gzip, chunked", "identity, chunked"] {
+        let answer = format!(
+            "HTTP/1.1 201 Created\r\ntransfer-encoding: {coding}\r\n\r\n1\r\nx\r\n0\r\n\r\n"
+        );
+        let stub = Stub::answering(&answer).await;
+        let bench = Bench::new(stub.address);
+        let first = bench.ask("x").await;
+        assert_eq!((first.status.as_u16(), first.code().as_str()), (502, "outcome-unknown"));
+        assert_eq!(bench.ask("x").await.code(), "outcome-indeterminate");
+        assert_eq!(stub.seen().len(), 1);
+    }
+}
+
 /// A client that leaves an answer that flows does not cut off the upstream that still makes it.
 #[tokio::test]
 async fn c17_an_oversize_answer_is_read_to_its_end_without_its_client() {
