@@ -48,6 +48,9 @@ pub trait Judge: Clone + Send + Sync + 'static {
     /// Time since a fixed moment on a clock that never jumps; leases are counted by it.
     fn boot(&self) -> Duration;
 
+    /// A secret that every process of the cluster has and no record holds.
+    fn outline_secret(&self) -> [u8; 32];
+
     /// Whether this process can get claims decided now.
     fn readiness(&self) -> Readiness;
 }
@@ -92,6 +95,10 @@ impl Judge for Node {
 
     fn boot(&self) -> Duration {
         Node::boot(self)
+    }
+
+    fn outline_secret(&self) -> [u8; 32] {
+        Node::outline_secret(self)
     }
 
     fn readiness(&self) -> Readiness {

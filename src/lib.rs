@@ -21,5 +21,6 @@ pub mod sample;
 pub mod shutdown;
 pub mod strict;
 mod sub_account;
+mod subject;
 pub mod telemetry;
 pub mod tenant;

@@ -5,7 +5,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 
 /// Identifies a node of a cluster; chosen by the operator, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -45,6 +47,18 @@ impl Secret {
     /// The secret itself.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Another secret for one purpose, the same for whoever has this one. It does not tell this
+    /// one, nor that for another purpose or of another cluster.
+    pub fn derived(&self, purpose: &str, cluster: &str) -> [u8; 32] {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        for part in [purpose, cluster] {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part.as_bytes());
+        }
+        mac.finalize().into_bytes().into()
     }
 }
 

@@ -151,8 +151,8 @@ impl Node {
 
     /// Has `command` decided and made durable on a majority, by the leader of its name's shard.
     ///
-    /// Definite failures to reach the leader are retried until `deadline`; indefinite ones never.
-    /// A record that was forgotten is answered for when no replica replays it any more, which may be
+    /// Definite failures to reach the leader are retried until `deadline`; indefinite ones never. A
+    /// record that was forgotten is answered for when no replica replays it any more, which may be
     /// up to two seconds after that.
     ///
     /// # Errors
@@ -217,6 +217,13 @@ impl Node {
     /// leases are counted by it.
     pub fn boot(&self) -> Duration {
         self.inner.clock.boot()
+    }
+
+    /// A secret that every process of the cluster has and no record holds: records keep hashes of
+    /// what requests said under it.
+    pub fn outline_secret(&self) -> [u8; 32] {
+        let config = &self.inner.config;
+        config.secret.derived("oncegate outlines of requests 1", &config.cluster)
     }
 
     /// Whether this process can get claims decided now.

@@ -136,7 +136,7 @@ fn claim(node: &Node, key: &str, attempt: &str) -> Command {
         seen: node.seen(&name).expect("the clock is trusted"),
         name,
         holder: HolderId::of(b"test", attempt.as_bytes()),
-        fingerprint: Fingerprint { version: 1, digest: [7; 32] },
+        print: Fingerprint { version: 1, digest: [7; 32] }.into(),
         lease: Millis::from_secs(10),
         terms: Terms {
             retention: Retention::For(Millis::from_secs(86_400)),
@@ -239,7 +239,7 @@ async fn every_node_gives_the_same_verdict() {
 /// What a node says to a claim by itself.
 fn said_here(node: &Node, key: &str, fingerprint: u8) -> Option<Outcome> {
     let Command::Claim(mut claim) = claim(node, key, "two") else { unreachable!() };
-    claim.fingerprint.digest = [fingerprint; 32];
+    claim.print.fingerprint.digest = [fingerprint; 32];
     node.answer_applied(&claim).map(|decided| decided.outcome)
 }
 

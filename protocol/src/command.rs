@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::Print;
 use crate::lease::{Fence, HolderId, Token};
 use crate::record::{Record, Terms};
 use crate::response::StoredResponse;
@@ -123,10 +123,11 @@ impl Command {
         }
     }
 
-    /// Bytes of the response that the command carries; 0 without one. What a command takes in
-    /// memory and in the log beyond its name.
-    pub fn response_bytes(&self) -> usize {
+    /// Bytes of the response, or of the print, that the command carries: what it takes in memory
+    /// and in the log beyond its name and some numbers.
+    pub fn content_bytes(&self) -> usize {
         match self {
+            Self::Claim(claim) => claim.print.bytes(),
             Self::Complete { response, .. }
             | Self::Resolve { verdict: Verdict::Completed(response), .. }
             | Self::Revise { response, .. } => response.bytes(),
@@ -144,8 +145,8 @@ pub struct Claim {
     pub holder: HolderId,
     /// What the sender had seen of the shard when it made this copy.
     pub seen: Basis,
-    /// Digest of the request.
-    pub fingerprint: Fingerprint,
+    /// What the request is compared by.
+    pub print: Print,
     /// For how long, from the time at which the claim is granted. The edge refuses less than
     /// [`LEASE_MIN`](crate::lease::LEASE_MIN); a shorter one is decided all the same, and ends
     /// before its holder may send anything.
@@ -204,8 +205,9 @@ pub enum Outcome {
     },
     /// The record was made by a request with another fingerprint.
     Reused {
-        /// The fingerprint that the claim's was compared with.
-        stored: Fingerprint,
+        /// What the claim's was compared with. Where it was taken by other rules, the claim's
+        /// sender takes its own by these before it believes that the requests are different ones.
+        stored: Box<Print>,
     },
     /// The claim's own earlier grant is over. The gateway, which knows that it sent nothing,
     /// releases it.

@@ -164,7 +164,7 @@ impl Generation {
             fence: self.fence,
             token: self.token,
             holder: self.holder,
-            fingerprint: self.fingerprint,
+            print: self.print.clone(),
             terms: self.terms,
             first_granted_at: self.first_granted_at,
             granted_at: self.granted_at,

@@ -8,4 +8,6 @@ mod answer;
 mod header;
 
 pub use answer::{AnswersFrom, Effect, StoreRuleError, StoreRules, classify, is_never_stored};
-pub use header::{NeverStored, check_stored_header, is_stored_header};
+pub use header::{
+    NeverCompared, NeverStored, check_compared_header, check_stored_header, is_stored_header,
+};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::Print;
 use crate::lease::{DRAIN_MARGIN, Fence, HolderId, Token};
 use crate::response::StoredResponse;
 use crate::time::{Millis, Timestamp};
@@ -75,8 +75,8 @@ pub struct Generation {
     pub token: Token,
     /// Who holds the current grant; `None` once a tainted grant was given back.
     pub holder: Option<HolderId>,
-    /// Digest of the request.
-    pub fingerprint: Fingerprint,
+    /// What other requests are compared with.
+    pub print: Print,
     /// The terms of the claim that began the generation; a later change of policy does not touch
     /// them.
     pub terms: Terms,

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use cluster::{NodeId, Peer, Secret};
 use http::{HeaderName, Method, StatusCode, Uri};
+use protocol::fingerprint::Rules;
 use protocol::policy::{AnswersFrom, StoreRules};
 use protocol::record::{OnUnknown, Retention, Terms};
 use protocol::{Millis, Scope};
@@ -28,6 +29,7 @@ pub use route::{Route, RouteError};
 
 mod address;
 mod auth;
+mod compared;
 mod duration;
 mod fields;
 mod file;
@@ -216,6 +218,8 @@ pub struct Operation {
     pub retention: Retention,
     /// The shortest retention that a caller of the claims API may ask for.
     pub retention_min: Millis,
+    /// What of requests is compared.
+    pub fingerprint: Rules,
     /// What the upstream's statuses mean.
     pub store: StoreRules,
     /// Header fields kept besides the usual ones.

@@ -10,7 +10,7 @@ use protocol::record::{OnUnknown, Retention};
 
 use super::lint::{self, Budget, Downstream, Draft, UnknownText};
 use super::section::{Located, Section};
-use super::{Forward, Isolate, Operation, Route, fields, stored};
+use super::{Forward, Isolate, Operation, Route, compared, fields, stored};
 
 /// The longest key that any operation may allow: names stay small enough to be kept in memory.
 pub(crate) const KEY_MAX: u64 = 1024;
@@ -115,6 +115,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     }
     let required = section.settled("required", section.flag("required"), false);
     let headers = key_headers(section);
+    let fingerprint = compared::rules(section, headers.as_deref());
     let answer_within = section.duration("answer_within", ANSWER_MIN..=EXECUTION_MAX);
     let answer_within = section.settled("answer_within", answer_within, Millis::from_secs(30));
     let max_snapshot = section.size("max_snapshot", SNAPSHOT_MAX);
@@ -146,6 +147,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
         },
         retention: Retention::For(draft.retention.value),
         retention_min: draft.retention_min(),
+        fingerprint: fingerprint?,
         store: store?,
         store_headers: store_headers?,
         max_snapshot: max_snapshot?.value,
@@ -327,10 +329,4 @@ fn refuse_unsupported(section: &Section<'_>) {
     section.only("replay", "snapshot", &["latest", "redirect", "snapshot+freshness"]);
     section.only("mode", "enforce", &["shadow"]);
     section.only_empty("natural_key");
-    if let Some(table) = section.table("fingerprint") {
-        for name in ["ignore", "only", "headers"] {
-            table.only_empty(name);
-        }
-        table.finish();
-    }
 }

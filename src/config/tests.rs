@@ -5,6 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod compared;
 mod edge;
 
 const DIGEST: &str = "ef260e9aa3c673af240d17a2660480361a8e081d1ffeca2a5ed0e3219fc18567";
@@ -219,7 +220,6 @@ fn what_is_not_honoured_yet_is_refused() {
         "profile = \"stripe\"",
         "scope = \"account\"",
         "natural_key = [\"/id\"]",
-        "fingerprint = { ignore = [\"/sent_at\"] }",
         "replay = \"latest\"",
         "mode = \"shadow\"",
     ] {

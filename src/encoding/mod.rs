@@ -14,6 +14,8 @@ use http::header::CONTENT_ENCODING;
 
 use decoders::Undecoded;
 
+use crate::problem::{Code, Problem};
+
 mod decoders;
 #[cfg(test)]
 mod tests;
@@ -31,9 +33,12 @@ pub(crate) struct Content<'a> {
     pub(crate) encoding: Option<String>,
 }
 
-/// A body that is larger than its limit once it is decoded.
+/// A body that is larger than its limit, as it came or once it is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooLarge;
+pub(crate) struct TooLarge {
+    /// The limit in bytes.
+    pub(crate) limit: u64,
+}
 
 /// An encoding that can be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,13 +64,20 @@ impl<'a> Content<'a> {
         let known = known.filter(|known| known.len() <= ENCODINGS_MAX);
         let decoded = match known.map(|known| decoded(&known, body, limit)) {
             Some(Ok(decoded)) => Some(decoded),
-            Some(Err(Undecoded::TooLarge)) => return Err(TooLarge),
+            Some(Err(Undecoded::TooLarge)) => return Err(TooLarge { limit }),
             Some(Err(Undecoded::Malformed)) | None => None,
         };
         Ok(match decoded {
             Some(body) => Self { body: Cow::Owned(body), encoding: None },
             None => Self { body: Cow::Borrowed(body), encoding: Some(names.join(",")) },
         })
+    }
+}
+
+impl From<TooLarge> for Problem {
+    fn from(TooLarge { limit }: TooLarge) -> Self {
+        let detail = format!("the body is larger than {limit} bytes; nothing was executed");
+        Self::new(Code::BodyTooLarge, detail)
     }
 }
 

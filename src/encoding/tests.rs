@@ -138,14 +138,21 @@ fn c43_a_bomb_is_too_large_whatever_packs_it() {
     ];
     for (name, body) in bombs {
         assert!(body.len() < 1 << 19, "{name}: {} bytes", body.len());
-        assert_eq!(Content::of(&headers(&[name]), &body, 1 << 20), Err(TooLarge), "{name}");
+        assert_eq!(
+            Content::of(&headers(&[name]), &body, 1 << 20),
+            Err(TooLarge { limit: 1 << 20 }),
+            "{name}"
+        );
     }
     let nested = {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(&gzip_zeros(64)).unwrap();
         encoder.finish().unwrap()
     };
-    assert_eq!(Content::of(&headers(&["gzip, gzip"]), &nested, 1 << 20), Err(TooLarge));
+    assert_eq!(
+        Content::of(&headers(&["gzip, gzip"]), &nested, 1 << 20),
+        Err(TooLarge { limit: 1 << 20 })
+    );
 }
 
 #[test]
@@ -153,7 +160,11 @@ fn the_limit_is_exact() {
     for (name, body) in encoded() {
         let length = JSON.len() as u64;
         assert_eq!(Content::of(&headers(&[name]), &body, length), Ok(plain(JSON)), "{name}");
-        assert_eq!(Content::of(&headers(&[name]), &body, length - 1), Err(TooLarge), "{name}");
+        assert_eq!(
+            Content::of(&headers(&[name]), &body, length - 1),
+            Err(TooLarge { limit: length - 1 }),
+            "{name}"
+        );
     }
 }
 

@@ -15,7 +15,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use protocol::command::{Claim, Command};
 use protocol::execution::{Action, Answer, Event, Execution, Failure, RecordAt, Upstream as Told};
-use protocol::{Millis, RecordName};
+use protocol::{Millis, Outcome, RecordName};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -27,6 +27,7 @@ use super::metrics::InFlight;
 use super::upstream::{Connection, Upstream};
 use crate::judge::Judge;
 use crate::problem::Problem;
+use crate::subject::Subject;
 
 /// How long one submission may take. A leader that is lost is replaced within two seconds, and a
 /// copy of a claim lives four at most: what takes longer is better asked again.
@@ -46,6 +47,8 @@ pub(crate) struct Job<J> {
     pub(crate) upstream: Upstream,
     /// The claim; its `seen` is what the judge says now.
     pub(crate) claim: Claim,
+    /// What the claim is about.
+    pub(crate) subject: Subject,
     /// How long the client waits.
     pub(crate) answer_within: Millis,
     /// The request.
@@ -116,6 +119,7 @@ impl<J: Judge> Driver<J> {
                 }
             }
             let event = self.next_event().await;
+            let event = self.compared(event);
             actions = self.execution.handle(now(&self.job.judge), event);
         }
     }
@@ -189,11 +193,25 @@ impl<J: Judge> Driver<J> {
         )));
     }
 
+    /// Looks at a refusal that says that the request is another one: by the rules of the record
+    /// it may be the same.
+    fn compared(&mut self, event: Event) -> Event {
+        let Event::Reply { number, reply: Ok(decided) } = &event else { return event };
+        let Outcome::Reused { stored } = &decided.outcome else { return event };
+        let claim = &mut self.job.claim;
+        let Some(print) = self.job.subject.reprinted(stored, &claim.print) else { return event };
+        claim.print = print.clone();
+        Event::Reprinted { number: *number, basis: decided.basis, print: Box::new(print) }
+    }
+
     fn answer(&mut self, answer: Answer) {
         let Some(client) = self.client.take() else { return };
         let answered = self.answered.take();
         let response = match (answer, self.refusal.take()) {
             (Answer::ShardUnavailable, Some(refusal)) => Problem::from(refusal).into_response(),
+            (Answer::Reused { stored }, _) => {
+                Problem::reused(self.job.subject.differences(&stored)).into_response()
+            }
             (answer, _) => answer::render(answer, answered, &self.job.terms, self.job.judge.wall()),
         };
         tracing::debug!(status = response.status().as_u16(), "answered");

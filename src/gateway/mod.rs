@@ -32,6 +32,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::HOST;
 use http::request::Parts;
 use protocol::command::Claim;
+use protocol::fingerprint::{OutlineKey, Print};
 use protocol::{HolderId, RecordName, Token};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::Instrument;
@@ -43,15 +44,14 @@ use forward::{Caller, ForwardedKey};
 use keeping::Keeping;
 use metrics::InFlight;
 use operations::Course;
-use request::SentKey;
 use upstream::Upstream;
 
 use crate::config::{GatewaySettings, Matched, Operation, Policy};
-use crate::encoding::Content;
 use crate::judge::{BootClock, Judge};
 use crate::listener::ClientAddr;
 use crate::problem::{Code, Problem};
 use crate::rate_limit::RateLimits;
+use crate::subject::{Described, Subject, What};
 use crate::tenant::{Identity, Tenants, Use};
 
 /// The most executions under way. Each may hold a request and an answer of up to a mebibyte, and
@@ -138,29 +138,42 @@ impl<J: Judge> Gateway<J> {
         let limit = self.shared.settings.max_request_body.as_u64();
         let body = request::whole_body(body, limit).await?;
         let permit = self.permit()?;
-        let content = request::content(&head, &body, limit)?;
-        let claim = self.claim(&head, &content, &key, matched, &identity)?;
-        drop(content);
         let caller = self.caller(client, Some(&identity.tenant), operation);
-        let outgoing = Outgoing {
-            target: request::target(&head),
-            headers: forward::request_headers(&head.headers, &caller),
+        let (target, headers) =
+            (request::target(&head), forward::request_headers(&head.headers, &caller));
+        let described = Described {
             method: head.method,
+            target: target.path_and_query().map_or("/", |target| target.as_str()).to_owned(),
+            headers: head.headers,
+            body,
+            limit,
+        };
+        let sub_account = described.sub_account(&operation.scope_by)?;
+        let scope = matched.scope(&identity.tenant, &identity.credential, sub_account);
+        let name = RecordName::new(&scope, &key.key);
+        let outgoing = Outgoing {
+            target,
+            headers,
+            method: described.method.clone(),
             key: match operation.forward.derived_key {
                 false => ForwardedKey::Raw(key.raw),
-                true => ForwardedKey::Derived {
-                    name: claim.name.clone(),
-                    headers: operation.headers.clone(),
-                },
+                true => {
+                    ForwardedKey::Derived { name: name.clone(), headers: operation.headers.clone() }
+                }
             },
-            body,
+            body: described.body.clone(),
         };
         // Dropped with this future: when the client is answered, and when it leaves.
         let (_waits, waiting) = Waiting::new();
+        let key = OutlineKey::new(&self.shared.judge.outline_secret(), &name);
+        let subject = Subject::new(What::Request(described), key);
+        let print = subject.print(&operation.fingerprint)?;
+        let claim = self.claim(name, print, operation, &identity)?;
         let job = Job {
             judge: self.shared.judge.clone(),
             upstream: self.shared.upstream.clone(),
             claim,
+            subject,
             answer_within: operation.answer_within,
             outgoing,
             keeping: Keeping::new(operation, self.shared.settings.answers_from),
@@ -216,24 +229,20 @@ impl<J: Judge> Gateway<J> {
     /// The first copy of the claim for a request.
     fn claim(
         &self,
-        head: &Parts,
-        content: &Content<'_>,
-        key: &SentKey,
-        matched: &Matched<'_>,
+        name: RecordName,
+        print: Print,
+        operation: &Operation,
         identity: &Identity,
     ) -> Result<Claim, Problem> {
-        let sub_account = request::asked(head, content).values(&matched.operation.scope_by)?;
-        let scope = matched.scope(&identity.tenant, &identity.credential, sub_account);
-        let name = RecordName::new(&scope, &key.key);
         let seen = self.shared.judge.seen(&name)?;
         // One attempt per execution: it is never repeated by another process, nor after a restart.
         let attempt: [u8; 16] = rand::random();
         Ok(Claim {
             holder: HolderId::of(&identity.qualified(), &attempt),
             seen,
-            fingerprint: request::fingerprint(head, content),
-            lease: matched.operation.lease,
-            terms: matched.operation.terms(),
+            print,
+            lease: operation.lease,
+            terms: operation.terms(),
             token: Token::new(rand::random()),
             name,
         })

@@ -8,14 +8,12 @@ use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use http_body_util::BodyExt;
-use protocol::fingerprint::RequestParts;
-use protocol::{Fingerprint, IdempotencyKey};
+use protocol::IdempotencyKey;
 
 use super::forward::connection_options;
 use crate::config::{Field, Operation};
-use crate::encoding::Content;
+use crate::encoding::TooLarge;
 use crate::problem::{Code, Problem};
-use crate::sub_account::Asked;
 
 /// How long a client may take to send the body of a protected request. The largest default body,
 /// 1 MiB, arrives in this time over 300 kbit/s; a client that drips holds one connection and
@@ -68,7 +66,11 @@ pub(crate) fn sent_key(
 pub(crate) fn refuse_hidden(headers: &HeaderMap, operation: &Operation) -> Result<(), Problem> {
     let scopes = |name: &HeaderName| operation.scope_by.contains(&Field::Header(name.clone()));
     let essential = |name: &HeaderName| {
-        ESSENTIAL.contains(name) || operation.headers.contains(name) || scopes(name)
+        let mut compared = operation.fingerprint.headers();
+        ESSENTIAL.contains(name)
+            || operation.headers.contains(name)
+            || scopes(name)
+            || compared.any(|compared| name == compared)
     };
     match connection_options(headers).find(essential) {
         Some(name) => {
@@ -94,45 +96,10 @@ pub(crate) fn refuse_two_types(headers: &HeaderMap) -> Result<(), Problem> {
 pub(crate) async fn whole_body(body: Body, limit: u64) -> Result<Bytes, Problem> {
     let announced = http_body::Body::size_hint(&body).lower();
     if announced > limit {
-        return Err(too_large(limit));
+        return Err(TooLarge { limit }.into());
     }
     tokio::time::timeout(BODY_WAIT, collect(body, limit)).await.unwrap_or_else(|_| {
         Err(Problem::new(Code::BodyTimeout, "the body did not come in time; nothing was executed"))
-    })
-}
-
-/// The body as its fingerprint is taken.
-///
-/// # Errors
-/// When it is larger than `limit` once it is decoded.
-pub(crate) fn content<'a>(
-    head: &Parts,
-    body: &'a [u8],
-    limit: u64,
-) -> Result<Content<'a>, Problem> {
-    Content::of(&head.headers, body, limit).map_err(|_too_large| too_large(limit))
-}
-
-/// The request as far as its sub-account is read from it.
-pub(crate) fn asked<'a>(head: &'a Parts, content: &'a Content<'_>) -> Asked<'a> {
-    Asked {
-        headers: &head.headers,
-        target: head.uri.path_and_query().map_or("/", |target| target.as_str()),
-        content_type: head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes),
-        body: &content.body,
-    }
-}
-
-/// Digest of what makes the request the request that it is.
-pub(crate) fn fingerprint(head: &Parts, content: &Content<'_>) -> Fingerprint {
-    let content_type = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    Fingerprint::of_request(&RequestParts {
-        method: head.method.as_str(),
-        target: head.uri.path_and_query().map_or("/", |target| target.as_str()),
-        content_type,
-        headers: &[],
-        body: &content.body,
-        encoding: content.encoding.as_deref().map(str::as_bytes),
     })
 }
 
@@ -151,7 +118,7 @@ async fn collect(mut body: Body, limit: u64) -> Result<Bytes, Problem> {
         let Ok(data) = frame.into_data() else { continue };
         length += data.len() as u64;
         if length > limit {
-            return Err(too_large(limit));
+            return Err(TooLarge { limit }.into());
         }
         if first.is_empty() {
             first = data;
@@ -163,11 +130,6 @@ async fn collect(mut body: Body, limit: u64) -> Result<Bytes, Problem> {
         }
     }
     Ok(if rest.is_empty() { first } else { rest.freeze() })
-}
-
-fn too_large(limit: u64) -> Problem {
-    let detail = format!("the body is larger than {limit} bytes; nothing was executed");
-    Problem::new(Code::BodyTooLarge, detail)
 }
 
 #[cfg(test)]

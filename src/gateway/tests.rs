@@ -6,6 +6,7 @@ pub(in crate::gateway) mod stub;
 mod bodies;
 mod callers;
 mod client;
+mod compared;
 mod expect;
 mod life;
 mod limits;

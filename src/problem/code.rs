@@ -240,8 +240,9 @@ impl Code {
             }
             Self::StateConflict => "The record's present state does not allow this call.",
             Self::KeyReused => {
-                "This key belongs to an earlier request that was different. Use a new key for a \
-                 new request. This request was not executed."
+                "This key belongs to an earlier request that was different; where there is a list \
+                 \"differs\", in these members of its body. Use a new key for a new request. This \
+                 request was not executed."
             }
             Self::RateLimited => TOO_MANY_REQUESTS,
             Self::UpgradeRefused => "Connections cannot be upgraded to another protocol here.",

@@ -79,6 +79,14 @@ impl Problem {
             .retry_after(Millis::from_secs(rand::random_range(1..=most)))
     }
 
+    /// The key belongs to another request, from which this one `differs` in the values that these
+    /// JSON pointers name, as far as that is known.
+    pub fn reused(differs: Vec<String>) -> Self {
+        let detail = "this key was used before with another request; this request was not executed";
+        let problem = Self::new(Code::KeyReused, detail);
+        if differs.is_empty() { problem } else { problem.member("differs", differs) }
+    }
+
     /// The key's outcome is known, but its body was not kept.
     pub fn not_replayable(response: &StoredResponse) -> Self {
         let mut problem = Self::new(
@@ -102,10 +110,7 @@ impl Problem {
     pub fn refusal(outcome: &Outcome, now: Timestamp) -> Option<Self> {
         let problem = match outcome {
             Outcome::InProgress { lease_until } => Self::in_progress(lease_until.since(now)),
-            Outcome::Reused { .. } => Self::new(
-                Code::KeyReused,
-                "this key was used before with another request; this request was not executed",
-            ),
+            Outcome::Reused { .. } => Self::reused(Vec::new()),
             Outcome::Spent { .. } | Outcome::Indeterminate => Self::new(
                 Code::OutcomeIndeterminate,
                 "nobody can tell whether the request was executed; it will not run again until an \

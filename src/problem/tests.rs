@@ -119,7 +119,7 @@ async fn in_progress_asks_to_wait_between_a_second_and_the_rest_of_the_lease() {
 fn every_refusal_has_a_problem_and_no_success_has_one() {
     let at = Timestamp::from_millis(5000);
     let grant = Grant { fence: Fence::from_number(1), token: Token::new([0; 16]) };
-    let stored = Fingerprint { version: 1, digest: [0; 32] };
+    let stored = Box::new(Fingerprint { version: 1, digest: [0; 32] }.into());
     let refusals = [
         (Outcome::InProgress { lease_until: at }, Code::KeyInProgress),
         (Outcome::Reused { stored }, Code::KeyReused),

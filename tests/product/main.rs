@@ -23,6 +23,7 @@ mod leases;
 mod policies;
 mod quickstart;
 mod retention;
+mod rules;
 mod scope;
 mod settling;
 mod startup;

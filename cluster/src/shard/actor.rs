@@ -115,7 +115,7 @@ impl Actor {
             if submit.respond.is_closed() || submit.deadline <= now {
                 submit.respond.send(Err(SubmitError::Expired));
             } else {
-                bytes += submit.command.response_bytes();
+                bytes += submit.command.content_bytes();
                 commands.push(submit.command);
                 waiters.push(submit.respond, submit.weight);
             }

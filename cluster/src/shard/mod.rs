@@ -102,6 +102,6 @@ impl ShardHandle {
 
 /// What a command takes in memory, rounded up.
 fn weight_kib(command: &Command) -> u32 {
-    let bytes = command.name().as_bytes().len() + command.response_bytes();
+    let bytes = command.name().as_bytes().len() + command.content_bytes();
     (bytes / 1024 + 1) as u32
 }

@@ -32,7 +32,7 @@ fn begin(context: &Context, tombstone: Option<&Tombstone>, claim: &Claim) -> Dec
         fence,
         token: claim.token,
         holder: Some(claim.holder),
-        fingerprint: claim.fingerprint,
+        print: claim.print.clone(),
         terms: claim.terms,
         first_granted_at: context.now,
         granted_at: context.now,
@@ -124,8 +124,8 @@ fn admitted(context: &Context, claim: &Claim, watermark: Option<Watermark>) -> b
 }
 
 fn reused(generation: &Generation, claim: &Claim) -> Option<Outcome> {
-    (generation.fingerprint != claim.fingerprint)
-        .then_some(Outcome::Reused { stored: generation.fingerprint })
+    (generation.print.fingerprint != claim.print.fingerprint)
+        .then(|| Outcome::Reused { stored: Box::new(generation.print.clone()) })
 }
 
 fn spent(generation: &Generation, claim: &Claim) -> Option<Outcome> {

@@ -53,7 +53,7 @@ fn generation(state: State, history: Vec<Resolution>) -> Generation {
         fence,
         token: Token::new([0; 16]),
         holder: Some(HolderId::of(b"tests", b"1")),
-        fingerprint: Fingerprint { version: 1, digest: [0; 32] },
+        print: Fingerprint { version: 1, digest: [0; 32] }.into(),
         terms: Terms {
             retention: Retention::Forever,
             on_unknown: OnUnknown::FailClosed,
@@ -76,7 +76,7 @@ fn applied(state: State, digest: u8, local: Timestamp) -> Option<Outcome> {
         name: RecordName::from_bytes(vec![1]),
         holder: HolderId::of(b"tests", b"2"),
         seen: Basis::default(),
-        fingerprint: Fingerprint { version: 1, digest: [digest; 32] },
+        print: Fingerprint { version: 1, digest: [digest; 32] }.into(),
         lease: generation.lease,
         terms: generation.terms,
         token: Token::new([1; 16]),

@@ -1,7 +1,7 @@
 //! What an execution wants done.
 
 use crate::command::{Command, Replay};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::Print;
 use crate::lease::Fence;
 use crate::scope::RecordName;
 use crate::time::Millis;
@@ -66,8 +66,8 @@ pub enum Answer {
     },
     /// The key was used for another request.
     Reused {
-        /// The record's fingerprint.
-        stored: Fingerprint,
+        /// What the request was compared with.
+        stored: Box<Print>,
     },
     /// Nobody can tell whether an earlier execution did the work.
     Indeterminate,

@@ -1,6 +1,7 @@
 //! Claiming: copies of the claim until one of them is answered, and what must follow when none is.
 
 use crate::command::{Basis, Command, Decided, Grant, Outcome};
+use crate::fingerprint::Print;
 use crate::lease::claim_ttl;
 use crate::record::{Generation, Record, State};
 use crate::time::Millis;
@@ -57,12 +58,7 @@ impl Execution {
         reply: Result<Decided, Failure>,
         actions: &mut Vec<Action>,
     ) {
-        let counts = match &mut self.phase {
-            Phase::Claiming(claim) => claim.takes(number, now),
-            Phase::Settling { copy, .. } => copy.take_if(|copy| *copy == number).is_some(),
-            _ => false,
-        };
-        if !counts {
+        if !self.takes_copy(now, number) {
             return;
         }
         let decided = match reply {
@@ -87,6 +83,37 @@ impl Execution {
                 // An answer to some other command says nothing about this one.
                 None => self.copy_failed(now, Failure::Indefinite, actions),
             },
+        }
+    }
+
+    /// Takes the reply to a copy that was refused as reused, by a record that goes by other rules:
+    /// `print` is the request's by these, and it is the record's. The claim goes on with it.
+    ///
+    /// One print takes the place of another only here, where no copy with the first can be granted
+    /// any more: the refusal shows that a record is there, and the event that makes its key
+    /// claimable again comes after what every copy so far has seen.
+    pub(super) fn reprinted(
+        &mut self,
+        now: Millis,
+        number: u32,
+        print: Print,
+        actions: &mut Vec<Action>,
+    ) {
+        if !self.takes_copy(now, number) {
+            return;
+        }
+        self.claim.print = print;
+        if matches!(self.phase, Phase::Settling { .. }) {
+            self.finish(actions);
+        }
+    }
+
+    /// Whether the newest copy has this number and waited for its reply.
+    fn takes_copy(&mut self, now: Millis, number: u32) -> bool {
+        match &mut self.phase {
+            Phase::Claiming(claim) => claim.takes(number, now),
+            Phase::Settling { copy, .. } => copy.take_if(|copy| *copy == number).is_some(),
+            _ => false,
         }
     }
 

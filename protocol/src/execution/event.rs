@@ -1,6 +1,7 @@
 //! What an execution is told.
 
-use crate::command::Decided;
+use crate::command::{Basis, Decided};
+use crate::fingerprint::Print;
 use crate::record::Record;
 use crate::response::StoredResponse;
 use crate::time::Timestamp;
@@ -15,6 +16,17 @@ pub enum Event {
         number: u32,
         /// The shard's answer, or why there is none.
         reply: Result<Decided, Failure>,
+    },
+    /// The claim with this number was answered [`Outcome::Reused`](crate::Outcome::Reused), but the
+    /// record was made by other rules, and by these the request is the one that made it. Comes in
+    /// the place of the reply.
+    Reprinted {
+        /// The submission's number.
+        number: u32,
+        /// How far the shard was.
+        basis: Basis,
+        /// The request's print by the record's rules, which equals the record's.
+        print: Box<Print>,
     },
     /// What became of the [`Action::Read`](super::Action::Read) with this number; the same deadline
     /// rule holds.

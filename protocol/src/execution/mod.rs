@@ -168,6 +168,10 @@ impl Execution {
                     Phase::Connecting(_) | Phase::Lingering { .. } | Phase::Finished => {}
                 }
             }
+            Event::Reprinted { number, basis, print } => {
+                self.hear(basis);
+                self.reprinted(now, number, *print, &mut actions);
+            }
             Event::Read { number, reply } => self.read_reply(now, number, reply, &mut actions),
             Event::Upstream(news) => self.upstream(now, news, &mut actions),
             Event::Wake => {}

@@ -9,6 +9,8 @@ use super::form::{Field, ordered_fields};
 use super::json::canonical_json;
 use super::media::MediaType;
 use super::multipart::{Part, ordered_parts};
+use super::prune::{Keep, Pointers};
+use super::rules::{Counted, OfBody, Place, Rules};
 
 /// A body in its canonical form.
 pub(super) enum CanonicalBody<'a> {
@@ -22,26 +24,43 @@ pub(super) enum CanonicalBody<'a> {
     Raw(&'a [u8]),
     /// The bytes as they came, which are encoded like this.
     Encoded(&'a [u8], &'a [u8]),
+    /// Rules say that no body counts.
+    Nothing,
 }
 
 impl<'a> CanonicalBody<'a> {
-    /// The canonical form of a body with this `Content-Type`; empty where there is none.
-    pub(super) fn of(content_type: &[u8], body: &'a [u8]) -> Self {
+    /// The canonical form of what counts of a body with this `Content-Type`; empty where there is
+    /// none.
+    pub(super) fn of(content_type: &[u8], body: &'a [u8], rules: &Rules) -> Self {
         let media_type = MediaType::of(content_type);
-        if media_type.is_json() {
-            Self::of_json(body)
+        let counted = rules.counted();
+        let form = |fields| Self::Form(counted_fields(fields, counted));
+        let parts = |parts| Self::Multipart(counted_parts(parts, counted));
+        let canonical = if media_type.is_json() {
+            canonical_json(body).map(|text| Self::Json(counted_text(text, counted)))
         } else if media_type.is_form() {
-            ordered_fields(body).map_or(Self::Raw(body), Self::Form)
+            ordered_fields(body).map(form)
         } else if media_type.is_multipart_form() {
-            ordered_parts(content_type, body).map_or(Self::Raw(body), Self::Multipart)
+            ordered_parts(content_type, body).map(parts)
         } else {
-            Self::Raw(body)
-        }
+            None
+        };
+        canonical.unwrap_or(Self::Raw(body))
     }
 
-    /// The canonical form of a body that should be JSON.
-    pub(super) fn of_json(body: &'a [u8]) -> Self {
-        canonical_json(body).map_or(Self::Raw(body), Self::Json)
+    /// The canonical form of what counts of a document that stands for a request. It counts whole
+    /// where rules name other parts of requests only.
+    pub(super) fn of_payload(json: &'a [u8], rules: &Rules) -> Self {
+        let text = canonical_json(json).map(|text| counted_text(text, rules.counted()));
+        text.map_or(Self::Raw(json), Self::Json)
+    }
+
+    /// The text of a JSON document.
+    pub(super) fn json(&self) -> Option<&[u8]> {
+        match self {
+            Self::Json(text) => Some(text),
+            _ => None,
+        }
     }
 
     pub(super) fn put(&self, digest: &mut PartsDigest) {
@@ -79,6 +98,35 @@ impl<'a> CanonicalBody<'a> {
                 digest.part(encoding);
                 digest.part(bytes);
             }
+            Self::Nothing => digest.part(b"nothing"),
         }
     }
+}
+
+fn counted_text(text: Vec<u8>, counted: &Counted) -> Vec<u8> {
+    let (places, keep) = match counted {
+        Counted::All => return text,
+        Counted::AllBut(places) => (places, Keep::AllBut),
+        Counted::Only(places) => (places, Keep::Only),
+    };
+    let pointers = Pointers::of(places);
+    if pointers.is_empty() { text } else { pointers.prune(&text, keep) }
+}
+
+fn counted_fields<'a>(mut fields: Vec<Field<'a>>, counted: &Counted) -> Vec<Field<'a>> {
+    if counted.of_body(|place| matches!(place, Place::Form(_))) == OfBody::Some {
+        fields.retain(|(name, _)| {
+            counted.holds(|place| matches!(place, Place::Form(it) if it.as_bytes() == &name[..]))
+        });
+    }
+    fields
+}
+
+fn counted_parts<'a>(mut parts: Vec<Part<'a>>, counted: &Counted) -> Vec<Part<'a>> {
+    if counted.of_body(|place| matches!(place, Place::Part(_))) == OfBody::Some {
+        parts.retain(|part| {
+            counted.holds(|place| matches!(place, Place::Part(it) if it.as_bytes() == part.name))
+        });
+    }
+    parts
 }

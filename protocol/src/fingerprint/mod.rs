@@ -16,8 +16,13 @@ mod media;
 mod members;
 mod multipart;
 mod number;
+pub mod outline;
 mod parameters;
+mod print;
+mod prune;
 mod query;
+pub mod rules;
+mod scan;
 mod string;
 
 pub(crate) use json::canonical_json;
@@ -29,6 +34,11 @@ use thiserror::Error;
 use body::CanonicalBody;
 use digest::PartsDigest;
 use media::MediaType;
+use rules::OfBody;
+
+pub use outline::OutlineKey;
+pub use print::{Print, Subject};
+pub use rules::{Place, Rules};
 
 /// The longest opaque fingerprint in bytes: room for any common digest in any common spelling.
 pub const OPAQUE_MAX: usize = 128;
@@ -85,37 +95,31 @@ impl Fingerprint {
     /// The version of the rules that this code follows.
     pub const VERSION: u8 = 1;
 
-    /// The fingerprint of an HTTP request.
+    /// The fingerprint of an HTTP request, of whose body this is the canonical form.
     ///
     /// The order of query pairs of different names, of listed headers of different names, the
     /// parameters of the media type, and what the canonical form of a body leaves open do not
     /// matter. The media type of an empty body does not matter either: no body, and an empty one
     /// that says what it would have been, are the same.
-    pub fn of_request(request: &RequestParts<'_>) -> Self {
+    fn of_parts(request: &RequestParts<'_>, rules: &Rules, body: &CanonicalBody<'_>) -> Self {
         let (path, query) = request.target.split_once('?').unwrap_or((request.target, ""));
         let media_type = request.content_type.map(MediaType::of);
         let media_type = media_type.filter(|_| !request.body.is_empty());
 
-        let mut digest = PartsDigest::new("request");
+        let mut digest = by_rules("request", "request by rules", rules);
         digest.part(request.method.as_bytes());
         digest.part(path.as_bytes());
-        digest.parts(query::ordered_pairs(query));
+        digest.parts(query::ordered_pairs(query, |name| rules.counted().query(name)));
         digest.parts(media_type.iter().map(MediaType::as_bytes));
         put_headers(&mut digest, request.headers);
-        let body = match request.encoding {
-            Some(encoding) if !request.body.is_empty() => {
-                CanonicalBody::Encoded(encoding, request.body)
-            }
-            _ => CanonicalBody::of(request.content_type.unwrap_or_default(), request.body),
-        };
         body.put(&mut digest);
         digest.finish()
     }
 
     /// The fingerprint of a JSON document that stands for a request in the claims API.
-    pub fn of_payload(json: &[u8]) -> Self {
-        let mut digest = PartsDigest::new("payload");
-        CanonicalBody::of_json(json).put(&mut digest);
+    fn of_body(rules: &Rules, body: &CanonicalBody<'_>) -> Self {
+        let mut digest = by_rules("payload", "payload by rules", rules);
+        body.put(&mut digest);
         digest.finish()
     }
 
@@ -144,6 +148,31 @@ pub fn is_json(content_type: &[u8]) -> bool {
 /// Whether a `Content-Type` value says that the body is the fields of a form, without files.
 pub fn is_form(content_type: &[u8]) -> bool {
     MediaType::of(content_type).is_form()
+}
+
+impl<'a> RequestParts<'a> {
+    fn canonical_body(&self, rules: &Rules) -> CanonicalBody<'a> {
+        if self.body.is_empty() {
+            return CanonicalBody::Raw(self.body);
+        }
+        let content_type = self.content_type.unwrap_or_default();
+        match (rules.counted().of_body(|_| false), self.encoding) {
+            (OfBody::Nothing, _) => CanonicalBody::Nothing,
+            (_, Some(encoding)) => CanonicalBody::Encoded(encoding, self.body),
+            (_, None) => CanonicalBody::of(content_type, self.body, rules),
+        }
+    }
+}
+
+/// A digest that begins with what was digested and by which rules, so that nothing that was taken
+/// by some rules ever equals what was taken by others.
+fn by_rules(kind: &str, with_rules: &str, rules: &Rules) -> PartsDigest {
+    if rules.are_default() {
+        return PartsDigest::new(kind);
+    }
+    let mut digest = PartsDigest::new(with_rules);
+    rules.put(&mut digest);
+    digest
 }
 
 fn put_headers(digest: &mut PartsDigest, headers: &[ListedHeader<'_>]) {

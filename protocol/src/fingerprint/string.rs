@@ -35,6 +35,13 @@ pub(super) fn write_string(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     }
 }
 
+/// Writes a text as a canonical string.
+pub(super) fn write_text(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    text.chars().for_each(|character| write_character(character, out));
+    out.push(b'"');
+}
+
 /// Writes the character for which the escape that `text` begins with (behind its backslash)
 /// stands, and returns the length of the escape.
 fn write_escaped(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {

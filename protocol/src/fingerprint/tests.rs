@@ -12,7 +12,16 @@ const BASE: RequestParts<'static> = RequestParts {
 };
 
 fn of(request: RequestParts<'_>) -> Fingerprint {
-    Fingerprint::of_request(&request)
+    print(&Subject::Request(request)).fingerprint
+}
+
+fn payload(json: &[u8]) -> Fingerprint {
+    print(&Subject::Payload(json)).fingerprint
+}
+
+fn print(subject: &Subject<'_>) -> Print {
+    let name = crate::RecordName::from_bytes(b"name".to_vec());
+    Print::of(subject, &Rules::DEFAULT, &OutlineKey::new(&[7; 32], &name))
 }
 
 fn hex(fingerprint: Fingerprint) -> String {
@@ -151,7 +160,7 @@ fn a_body_that_is_no_json_counts_byte_for_byte() {
 #[test]
 fn canonical_and_raw_bytes_never_meet() {
     let canonical: &[u8] = br#"{"a":1}"#;
-    let as_json = CanonicalBody::of_json(canonical);
+    let as_json = CanonicalBody::of_payload(canonical, &Rules::DEFAULT);
     let mut digests = [as_json, CanonicalBody::Raw(canonical)].map(|body| {
         let mut digest = PartsDigest::new("payload");
         body.put(&mut digest);
@@ -159,13 +168,15 @@ fn canonical_and_raw_bytes_never_meet() {
     });
     assert_ne!(digests[0], digests[1]);
     digests.sort_by_key(|fingerprint| fingerprint.digest);
-    assert!(digests.contains(&Fingerprint::of_payload(canonical)));
+    assert!(digests.contains(&payload(canonical)));
 }
 
 #[test]
 fn c47_no_body_and_an_empty_body_are_the_same() {
     let none = of(RequestParts { content_type: None, body: b"", ..BASE });
-    for content_type in [&b""[..], b"application/json", b"text/plain"] {
+    let form = b"application/x-www-form-urlencoded";
+    for content_type in [&b""[..], b"application/json", b"text/plain", form, b"multipart/form-data"]
+    {
         let empty = RequestParts { content_type: Some(content_type), body: b"", ..BASE };
         assert_eq!(of(empty), none);
     }
@@ -205,7 +216,7 @@ fn kinds_of_fingerprints_never_meet() {
     let text = "1";
     let fingerprints = [
         Fingerprint::opaque(text).unwrap(),
-        Fingerprint::of_payload(text.as_bytes()),
+        payload(text.as_bytes()),
         json(text.as_bytes()),
         raw(text.as_bytes()),
     ];
@@ -216,7 +227,7 @@ fn kinds_of_fingerprints_never_meet() {
 
 #[test]
 fn a_payload_is_canonical_json() {
-    let payload = |text: &str| Fingerprint::of_payload(text.as_bytes());
+    let payload = |text: &str| payload(text.as_bytes());
     assert_eq!(payload(r#"{"a":[1.0],"b":2}"#), payload(r#" {"b":2e0, "a":[1]}"#));
     assert_ne!(payload(r#"{"a":[1.0],"b":2}"#), payload(r#"{"a":[1.0],"b":3}"#));
 }
@@ -247,18 +258,18 @@ fn golden_digests() {
         body: br#"{"currency":"EUR","amount":12.50}"#,
         encoding: None,
     };
-    let payload = r#" {"b":1.25e1, "a":[0.10,1000,true,null], "":"\u0000\u00e9"} "#;
+    let document = r#" {"b":1.25e1, "a":[0.10,1000,true,null], "":"\u0000\u00e9"} "#;
     let golden = [
         (
             Fingerprint::opaque("order 1").unwrap(),
             "392f6765a7e13dcedda1d22c43d86cf5540d5affee8655222a28f0ab1e02c229",
         ),
         (
-            Fingerprint::of_payload(payload.as_bytes()),
+            payload(document.as_bytes()),
             "42db925e0dcb1711a4ab0bacda222296358da63152de09fc70383452387c84d6",
         ),
         (
-            Fingerprint::of_payload(br#"{"a":1,"a":1}"#),
+            payload(br#"{"a":1,"a":1}"#),
             "7d50853a7a83caaf2fe8d59bf8765bfe07536600d6b3c6dca237c3ad1bb11a46",
         ),
         (of(orders), "86a35a390a27484b2d2f91824c13cd2811efb71903654b8ca19e0dd64cab0bd3"),

@@ -158,7 +158,7 @@ fn claim(key: &str, attempt: u8) -> Command {
         name: name(key),
         holder: HolderId::of(b"tests", &[attempt]),
         seen: Basis { epoch: 0, index: 0, time: Timestamp::from_millis(1000) },
-        fingerprint: Fingerprint { version: 1, digest: [0; 32] },
+        print: Fingerprint { version: 1, digest: [0; 32] }.into(),
         lease: Millis::new(10_000),
         terms: Terms {
             retention: Retention::Forever,

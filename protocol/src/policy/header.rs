@@ -73,6 +73,53 @@ pub enum NeverStored {
     Gateway,
 }
 
+/// Why a header field of a request can never be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NeverCompared {
+    /// It is about one connection, or frames one message.
+    #[error("it is about one connection")]
+    Connection,
+    /// It tells when one request was made.
+    #[error("it tells when one request was made")]
+    Date,
+    /// It says who asks; that is settled before anything is compared.
+    #[error("it says who asks, and an honest repeat may have another one")]
+    Credential,
+    /// It counts already, in a form of its own.
+    #[error("what it says counts already")]
+    Counted,
+    /// It names one exchange, for logs and traces.
+    #[error("it names one exchange")]
+    Id,
+    /// It tells the way that one request took.
+    #[error("it tells the way that one request took")]
+    Way,
+    /// It brings a key, or only the gateway may set it.
+    #[error("it brings a key, or is the gateway's own")]
+    Gateway,
+}
+
+/// Checks that an operation may list this field of requests as one that is compared. Case does not
+/// matter.
+///
+/// # Errors
+/// When two honest requests that are the same may differ in it.
+pub fn check_compared_header(name: &str) -> Result<(), NeverCompared> {
+    let name = name.to_ascii_lowercase();
+    Err(match name.as_str() {
+        "date" | "age" => NeverCompared::Date,
+        "authorization" | "cookie" => NeverCompared::Credential,
+        "content-type" | "content-encoding" => NeverCompared::Counted,
+        "via" | "forwarded" | "host" | "expect" => NeverCompared::Way,
+        name if CONNECTION.contains(&name) => NeverCompared::Connection,
+        name if IDS.contains(&name) => NeverCompared::Id,
+        name if name.starts_with("x-b3-") || name.starts_with("x-datadog-") => NeverCompared::Id,
+        name if name.starts_with("x-forwarded-") => NeverCompared::Way,
+        name if name.starts_with("idempotency-") => NeverCompared::Gateway,
+        _ => return Ok(()),
+    })
+}
+
 /// Whether every operation stores this field. Case does not matter.
 pub fn is_stored_header(name: &str) -> bool {
     STORED.iter().any(|stored| stored.eq_ignore_ascii_case(name))
@@ -142,6 +189,30 @@ mod tests {
         ];
         for (name, reason) in refused {
             assert_eq!(check_stored_header(name), Err(reason), "{name}");
+        }
+    }
+
+    #[test]
+    fn fields_in_which_honest_repeats_differ_are_never_compared() {
+        for (name, reason) in [
+            ("Authorization", NeverCompared::Credential),
+            ("cookie", NeverCompared::Credential),
+            ("Connection", NeverCompared::Connection),
+            ("Content-Length", NeverCompared::Connection),
+            ("Transfer-Encoding", NeverCompared::Connection),
+            ("Content-Type", NeverCompared::Counted),
+            ("Content-Encoding", NeverCompared::Counted),
+            ("Date", NeverCompared::Date),
+            ("traceparent", NeverCompared::Id),
+            ("X-B3-SpanId", NeverCompared::Id),
+            ("X-Forwarded-For", NeverCompared::Way),
+            ("Host", NeverCompared::Way),
+            ("Idempotency-Key", NeverCompared::Gateway),
+        ] {
+            assert_eq!(check_compared_header(name), Err(reason), "{name}");
+        }
+        for name in ["Stripe-Account", "X-Api-Version", "Accept", "Prefer", "Content-MD5"] {
+            assert_eq!(check_compared_header(name), Ok(()), "{name}");
         }
     }
 

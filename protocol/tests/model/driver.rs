@@ -215,6 +215,6 @@ impl World {
     /// Whether this is the key's present generation, made by this request.
     fn is_present(&self, generation: Fence, request: Fingerprint) -> bool {
         live(self.shard.record.as_ref())
-            .is_some_and(|present| present.id == generation && present.fingerprint == request)
+            .is_some_and(|present| present.id == generation && present.print == request.into())
     }
 }

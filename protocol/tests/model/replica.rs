@@ -45,7 +45,7 @@ impl World {
             State::Done { .. } => answer_applied(replica.record.as_ref(), claim, clock)?,
             State::InFlight { lease_until } => {
                 let others = generation.holder != Some(claim.holder);
-                let same = generation.fingerprint == claim.fingerprint;
+                let same = generation.print == claim.print;
                 let seen = replica.index >= claim.seen.index
                     || config.breaks(Variant::InProgressFromBehind);
                 if !(others && same && seen && clock < *lease_until) {

@@ -173,7 +173,7 @@ impl World {
             name: name(),
             holder: holder(gateway),
             seen: Basis { epoch: 0, index, time },
-            fingerprint: fingerprint(config.requests[gateway]),
+            print: fingerprint(config.requests[gateway]).into(),
             lease: Millis::new(config.lease),
             terms: config.terms(),
             token: Token::new([gateway as u8; 16]),

@@ -96,7 +96,7 @@ impl Generator {
             name,
             holder: holder(attempt),
             seen: self.seen(),
-            fingerprint: Fingerprint { version: 1, digest: [self.pick(&[1, 1, 1, 1, 2]); 32] },
+            print: Fingerprint { version: 1, digest: [self.pick(&[1, 1, 1, 1, 2]); 32] }.into(),
             lease: Millis::new(self.pick(&[0, 2000, 3000, 5000, 10_000, 20_000])),
             terms: Terms {
                 retention: match self.pick(&[1000, 8000, 30_000, 0]) {

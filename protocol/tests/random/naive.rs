@@ -88,8 +88,8 @@ impl Naive {
         if over && !key.takeover_fits(self.now, key.lease) {
             key.closed = true;
         }
-        if key.print != Some(claim.fingerprint) {
-            return Outcome::Reused { stored: key.print.expect("a print") };
+        if key.print != Some(claim.print.fingerprint) {
+            return Outcome::Reused { stored: Box::new(key.print.expect("a print").into()) };
         }
         if key.done {
             return Outcome::Replay(Box::new(Replay {
@@ -138,7 +138,7 @@ impl Naive {
             *key = Key { begun: true, decided, ..Key::default() };
             key.generation = fence;
             key.first = self.now;
-            key.print = Some(claim.fingerprint);
+            key.print = Some(claim.print.fingerprint);
             key.terms = Some(claim.terms);
         } else {
             key.tainted = true;

@@ -100,7 +100,7 @@ impl Script {
             name,
             holder: HolderId::of(b"script", words.named["by"].as_bytes()),
             seen,
-            fingerprint: Fingerprint { version: 1, digest: digest(words.or("print", "p")) },
+            print: Fingerprint { version: 1, digest: digest(words.or("print", "p")) }.into(),
             lease: span(words.or("lease", "10s")),
             terms: words.terms(),
             token: Token::new([self.claims; 16]),

@@ -28,7 +28,7 @@ impl Case<'_> {
             "indeterminate" => Outcome::Indeterminate,
             "completed" => Outcome::Completed,
             "released" => Outcome::Released,
-            "reused" => Outcome::Reused { stored: fixture::print(1) },
+            "reused" => Outcome::Reused { stored: Box::new(fixture::print(1).into()) },
             "granted" => self.granted(),
             "granted again" => Outcome::Granted {
                 grant: self.stored_grant(),
@@ -133,7 +133,7 @@ impl Case<'_> {
             fence: fence(77),
             token: Token::new([9; 16]),
             holder: Some(claim.holder),
-            fingerprint: claim.fingerprint,
+            print: claim.print.clone(),
             terms: fixture::claimed_terms(),
             first_granted_at: at(NOW),
             granted_at: at(NOW),

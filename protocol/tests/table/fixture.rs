@@ -80,7 +80,7 @@ fn generation(facts: &Facts, state: State) -> Generation {
         fence: fence(50),
         token: Token::new([7; 16]),
         holder: (facts.get("holder") != Some(&"none")).then(|| holder("own")),
-        fingerprint: print(1),
+        print: print(1).into(),
         terms: Terms {
             retention: retention(facts),
             on_unknown,
@@ -167,7 +167,7 @@ fn claim(facts: &Facts, name: RecordName) -> Claim {
         name,
         holder: holder(facts["attempt"]),
         seen,
-        fingerprint: print(if facts["print"] == "same" { 1 } else { 2 }),
+        print: print(if facts["print"] == "same" { 1 } else { 2 }).into(),
         lease: Millis::new(pick(facts, "ask", &[LEASE, LEASE + 2])),
         terms: claimed_terms(),
         token: Token::new([9; 16]),

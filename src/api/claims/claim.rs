@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use protocol::fingerprint::OutlineKey;
 use protocol::lease::LEASE_MIN;
 use protocol::record::{OnUnknown, Retention, Terms};
 use protocol::{Basis, Claim, HolderId, Millis, Outcome, Timestamp, Token};
@@ -35,10 +36,13 @@ pub(in crate::api) async fn claim<J: Judge>(
         let detail = format!("\"attempt\" must be 1 to {ATTEMPT_MAX} bytes, chosen by the client");
         return Err(Problem::invalid(detail));
     }
+    let key = OutlineKey::new(&api.judge.outline_secret(), &target.name);
+    let subject = subject::of(&body, key)?;
+    let print = subject.print(&operation.fingerprint)?;
     let mut claim = Claim {
         holder: HolderId::of(&call.identity.qualified(), body.attempt.as_bytes()),
         seen: Basis::default(),
-        fingerprint: subject::fingerprint(&body)?,
+        print,
         lease: match &body.lease {
             Some(text) => lease(operation, text)?,
             None => operation.lease,
@@ -47,7 +51,7 @@ pub(in crate::api) async fn claim<J: Judge>(
         token: Token::new(rand::random()),
         name: target.name,
     };
-    let decided = submit::claim(&api.judge, &mut claim, call.deadline).await?;
+    let decided = submit::claim(&api.judge, &mut claim, &subject, call.deadline).await?;
     metrics::decided(started.elapsed());
     match &decided.outcome {
         Outcome::Granted { grant, attempt_no, lease_until, .. } => {
@@ -59,6 +63,7 @@ pub(in crate::api) async fn claim<J: Judge>(
             metrics::replayed();
             answer::replayed(replay, decided.basis.time)
         }
+        Outcome::Reused { stored } => Err(Problem::reused(subject.differences(stored))),
         _ => Err(answer::refused(&decided, operation)),
     }
 }

@@ -1,17 +1,16 @@
 //! What a claim is about: a request, a document, or a fingerprint of the caller's own.
 
-use std::borrow::Cow;
-
+use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use protocol::Fingerprint;
-use protocol::fingerprint::RequestParts;
+use protocol::fingerprint::OutlineKey;
 
 use super::body::{ClaimBody, RequestBody, base64_bytes};
 use crate::config::Field;
-use crate::encoding::Content;
-use crate::problem::{Code, Problem};
-use crate::sub_account::{self, Asked};
+use crate::problem::Problem;
+use crate::sub_account;
+use crate::subject::{Described, Subject, What};
 
 /// The largest body of a described request once it is decoded: what a gateway takes by default.
 const DECODED_MAX: u64 = 1 << 20;
@@ -19,22 +18,29 @@ const DECODED_MAX: u64 = 1 << 20;
 /// The most header lines of a described request; those that count are few.
 const HEADERS_MAX: usize = 64;
 
-/// The one fingerprint that the body gives.
-pub(super) fn fingerprint(body: &ClaimBody<'_>) -> Result<Fingerprint, Problem> {
-    match (&body.request, body.payload, &body.fingerprint) {
-        (Some(request), None, None) => of_request(request),
-        (None, Some(payload), None) => Ok(Fingerprint::of_payload(payload.get().as_bytes())),
-        (None, None, Some(text)) => {
-            Fingerprint::opaque(text).map_err(|error| Problem::invalid(error.to_string()))
+/// The one subject that the body gives, of the record whose outlines this key is for.
+pub(super) fn of(body: &ClaimBody<'_>, key: OutlineKey) -> Result<Subject, Problem> {
+    let what = match (&body.request, body.payload, &body.fingerprint) {
+        (Some(request), None, None) => What::Request(described(request)?),
+        (None, Some(payload), None) => {
+            What::Payload(Bytes::copy_from_slice(payload.get().as_bytes()))
         }
-        _ => Err(Problem::invalid("give one of \"request\", \"payload\" and \"fingerprint\"")),
-    }
+        (None, None, Some(text)) => {
+            let fingerprint = Fingerprint::opaque(text);
+            What::Opaque(fingerprint.map_err(|error| Problem::invalid(error.to_string()))?)
+        }
+        _ => {
+            let detail = "give one of \"request\", \"payload\" and \"fingerprint\"";
+            return Err(Problem::invalid(detail));
+        }
+    };
+    Ok(Subject::new(what, key))
 }
 
 /// The sub-account that the body gives, or that its request belongs to; both where it gives both.
 pub(super) fn sub_account(body: &ClaimBody<'_>, fields: &[Field]) -> Result<Vec<String>, Problem> {
     let of_request = match &body.request {
-        Some(request) if !fields.is_empty() => Some(values_in(request, fields)?),
+        Some(request) if !fields.is_empty() => Some(described(request)?.sub_account(fields)?),
         _ => None,
     };
     let Some(values) = &body.sub_account else {
@@ -50,49 +56,30 @@ pub(super) fn sub_account(body: &ClaimBody<'_>, fields: &[Field]) -> Result<Vec<
     Ok(given)
 }
 
-fn values_in(request: &RequestBody<'_>, fields: &[Field]) -> Result<Vec<String>, Problem> {
-    let (headers, body) = (headers(request)?, bytes(request)?);
-    let asked = Asked {
-        headers: &headers,
-        target: &request.target,
-        content_type: request.content_type.as_deref().map(str::as_bytes),
-        body: &content(&headers, &body)?.body,
-    };
-    asked.values(fields)
-}
-
-fn of_request(request: &RequestBody<'_>) -> Result<Fingerprint, Problem> {
-    if request.method.parse::<Method>().is_err() {
-        return Err(Problem::invalid("\"request.method\" is not a method"));
-    }
-    let target = &request.target;
-    if !target.starts_with('/') || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Problem::invalid("\"request.target\" must be a path, with its query if any"));
-    }
-    let body = bytes(request)?;
-    let content = content(&headers(request)?, &body)?;
-    Ok(Fingerprint::of_request(&RequestParts {
-        method: &request.method,
-        target,
-        content_type: request.content_type.as_deref().map(str::as_bytes),
-        headers: &[],
-        body: &content.body,
-        encoding: content.encoding.as_deref().map(str::as_bytes),
-    }))
-}
-
-fn content<'a>(headers: &HeaderMap, body: &'a [u8]) -> Result<Content<'a>, Problem> {
-    Content::of(headers, body, DECODED_MAX).map_err(|_too_large| {
-        let detail = format!("\"request\": decoded, the body is larger than {DECODED_MAX} bytes");
-        Problem::new(Code::BodyTooLarge, detail)
+fn described(request: &RequestBody<'_>) -> Result<Described, Problem> {
+    let method = request.method.parse::<Method>();
+    let method = method.map_err(|_| Problem::invalid("\"request.method\" is not a method"))?;
+    let target = Some(&request.target)
+        .filter(|target| target.starts_with('/'))
+        .filter(|target| target.bytes().all(|byte| byte.is_ascii_graphic()));
+    let target = target.ok_or_else(|| {
+        Problem::invalid("\"request.target\" must be a path, with its query if any")
+    })?;
+    let headers = headers(request)?;
+    Ok(Described {
+        method,
+        target: target.clone().into_owned(),
+        headers,
+        body: bytes(request)?,
+        limit: DECODED_MAX,
     })
 }
 
 /// The body as it came.
-fn bytes<'a>(request: &'a RequestBody<'_>) -> Result<Cow<'a, [u8]>, Problem> {
+fn bytes(request: &RequestBody<'_>) -> Result<Bytes, Problem> {
     match (&request.body, &request.body_base64) {
-        (text, None) => Ok(Cow::Borrowed(text.as_deref().unwrap_or_default().as_bytes())),
-        (None, Some(text)) => base64_bytes("request.body_base64", text).map(Cow::Owned),
+        (text, None) => Ok(text.as_deref().unwrap_or_default().to_owned().into()),
+        (None, Some(text)) => base64_bytes("request.body_base64", text).map(Bytes::from),
         (Some(_), Some(_)) => {
             Err(Problem::invalid("give one of \"request.body\" and \"request.body_base64\""))
         }
@@ -117,6 +104,11 @@ fn headers(request: &RequestBody<'_>) -> Result<HeaderMap, Problem> {
             Problem::invalid(format!("the value of the header {name} is malformed"))
         })?;
         headers.append(name, value);
+    }
+    if let Some(text) = &request.content_type {
+        let value = HeaderValue::from_str(text)
+            .map_err(|_| Problem::invalid("\"request.content_type\" is malformed"))?;
+        headers.insert(CONTENT_TYPE, value);
     }
     Ok(headers)
 }

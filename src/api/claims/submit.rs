@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use cluster::{Certainty, SubmitError};
+use protocol::fingerprint::Print;
 use protocol::{Basis, Claim, Command, Decided, Outcome};
 
 use crate::judge::Judge;
 use crate::problem::{Executed, Problem};
+use crate::subject::Subject;
 
 /// The most copies of one claim, or repeats of one command. Each takes at least a network round
 /// trip or [`PAUSE`], so that the deadline ends nearly every call first.
@@ -16,9 +18,10 @@ const TRIES_MAX: usize = 64;
 /// in a loop.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Has a claim decided. After an answer that was lost, and after one that says that the copy was
-/// too old, a new copy of the same holder goes out: the holder gets the grant that an earlier copy
-/// may have got.
+/// Has a claim about `subject` decided. After an answer that was lost, and after one that says that
+/// the copy was too old, a new copy of the same holder goes out: the holder gets the grant that an
+/// earlier copy may have got. After one that says that a record which was made by other rules is
+/// another request's, the subject is looked at by these; where it is the same, a new copy says so.
 ///
 /// # Errors
 /// `shard-unavailable` when it is not decided before `deadline`, `config-mismatch` when it cannot
@@ -26,17 +29,25 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) async fn claim<J: Judge>(
     judge: &J,
     claim: &mut Claim,
+    subject: &Subject,
     deadline: Instant,
 ) -> Result<Decided, Problem> {
     let mut heard: Option<Basis> = None;
     for _ in 0..TRIES_MAX {
         claim.seen = freshest(judge.seen(&claim.name)?, heard);
-        if let Some(decided) = judge.answer_applied(claim) {
-            return Ok(decided);
-        }
-        match judge.submit(Command::Claim(claim.clone()), deadline).await {
+        let decided = match judge.answer_applied(claim) {
+            Some(decided) => Ok(decided),
+            None => judge.submit(Command::Claim(claim.clone()), deadline).await,
+        };
+        match decided {
             Ok(Decided { outcome: Outcome::Superseded, basis }) => heard = Some(basis),
-            Ok(decided) => return Ok(decided),
+            Ok(decided) => match reprinted(&decided, claim, subject) {
+                Some(print) => {
+                    claim.print = print;
+                    heard = Some(decided.basis);
+                }
+                None => return Ok(decided),
+            },
             Err(error) => wait_or_give_up(error, deadline).await?,
         }
     }
@@ -63,6 +74,14 @@ pub(in crate::api) async fn command<J: Judge>(
         }
     }
     Err(Problem::from(SubmitError::TimedOut).with_executed(Executed::Unknown))
+}
+
+/// The print by the rules of the record that refused the claim, where by these it is the record's.
+fn reprinted(decided: &Decided, claim: &Claim, subject: &Subject) -> Option<Print> {
+    match &decided.outcome {
+        Outcome::Reused { stored } => subject.reprinted(stored, &claim.print),
+        _ => None,
+    }
 }
 
 /// What is known of a shard from this process and from an answer of the shard's own: the time of

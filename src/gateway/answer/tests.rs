@@ -22,11 +22,11 @@ async fn rendered(answer: Answer) -> (StatusCode, HeaderMap, Value) {
 async fn every_answer_without_a_response_has_its_status_and_says_whether_it_ran() {
     let lease_left = Millis::new(1);
     let free_in = Millis::new(1500);
-    let fingerprint = protocol::Fingerprint::opaque("x").unwrap();
+    let stored = Box::new(protocol::Fingerprint::opaque("x").unwrap().into());
     let unreachable = |earlier_may_have_run| Answer::Unreachable { earlier_may_have_run };
     for (answer, status, code, retryable, executed) in [
         (Answer::InProgress { lease_left }, 409, "key-in-progress", true, "unknown"),
-        (Answer::Reused { stored: fingerprint }, 422, "key-reused", false, "no"),
+        (Answer::Reused { stored }, 422, "key-reused", false, "no"),
         (Answer::Indeterminate, 409, "outcome-indeterminate", false, "unknown"),
         (Answer::Forgetting { free_in }, 503, "shard-unavailable", true, "no"),
         (unreachable(false), 502, "upstream-unreachable", true, "no"),

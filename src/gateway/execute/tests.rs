@@ -4,6 +4,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
+use protocol::fingerprint::OutlineKey;
 use protocol::record::{Record, State};
 use protocol::{Fingerprint, HolderId, IdempotencyKey, Scope, Token};
 use tokio::net::TcpListener;
@@ -15,6 +16,7 @@ use crate::gateway::forward::ForwardedKey;
 use crate::gateway::tests::judge::{Fault, Kind, SubmitErrorKind, TestJudge};
 use crate::gateway::tests::operation;
 use crate::gateway::tests::stub::{PATIENCE, Step, Stub};
+use crate::subject::What;
 
 mod faults;
 mod outcomes;
@@ -73,16 +75,20 @@ impl Bench {
         let claim = Claim {
             holder: HolderId::of(b"acme/web", &rand::random::<[u8; 16]>()),
             seen: self.judge.seen(&name).unwrap(),
-            fingerprint: Fingerprint::opaque(body).unwrap(),
+            print: Fingerprint::opaque(body).unwrap().into(),
             lease: self.operation.lease,
             terms: self.operation.terms(),
             token: Token::new(rand::random()),
-            name,
+            name: name.clone(),
         };
         Job {
             judge: self.judge.clone(),
             upstream: self.upstream.clone(),
             claim,
+            subject: Subject::new(
+                What::Opaque(Fingerprint::opaque(body).unwrap()),
+                OutlineKey::new(&[7; 32], &name),
+            ),
             answer_within: self.operation.answer_within,
             outgoing: Outgoing {
                 method: Method::POST,

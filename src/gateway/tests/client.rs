@@ -43,7 +43,11 @@ impl Served {
     }
 
     pub(super) async fn before(upstream: SocketAddr, operations: &str) -> Self {
-        let judge = TestJudge::new();
+        Self::asking(TestJudge::new(), upstream, operations).await
+    }
+
+    /// A gateway that asks a judge which others ask too.
+    pub(super) async fn asking(judge: TestJudge, upstream: SocketAddr, operations: &str) -> Self {
         let policy = Arc::new(policy(operations));
         let tenants = Tenants::new(&policy);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

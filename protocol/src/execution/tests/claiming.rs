@@ -6,7 +6,7 @@ use crate::command::{Basis, Command, Decided, Outcome, Replay};
 use crate::execution::{
     Action, Answer, CLAIM_PATIENCE, COPIES_MAX, Event, Failure, ROUNDS_MAX, RecordAt, Upstream,
 };
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, Print};
 use crate::lease::{Fence, claim_ttl, send_window};
 use crate::record::State;
 use crate::time::Millis;
@@ -17,7 +17,7 @@ fn send_before() -> u64 {
 
 #[test]
 fn every_refusal_is_the_clients_answer_and_ends_the_execution() {
-    let stored = Fingerprint { version: 1, digest: [8; 32] };
+    let stored = Box::new(Print::from(Fingerprint { version: 1, digest: [8; 32] }));
     let replay = Replay {
         response: response(201),
         generation: Fence::new(0, 1),
@@ -29,7 +29,7 @@ fn every_refusal_is_the_clients_answer_and_ends_the_execution() {
             Outcome::InProgress { lease_until: leader_time(BEGUN + 70) },
             Answer::InProgress { lease_left: Millis::new(70) },
         ),
-        (Outcome::Reused { stored }, Answer::Reused { stored }),
+        (Outcome::Reused { stored: stored.clone() }, Answer::Reused { stored }),
         (Outcome::Indeterminate, Answer::Indeterminate),
         (
             Outcome::Forgetting { until: leader_time(BEGUN + 30) },
@@ -61,6 +61,34 @@ fn only_the_reply_to_the_newest_copy_counts() {
     life.rests();
     life.reply(granted(1));
     assert!(matches!(life.next(), Action::Connect { .. }));
+}
+
+#[test]
+fn a_claim_goes_on_with_the_print_by_the_records_rules() {
+    let print = Print::from(Fingerprint { version: 1, digest: [9; 32] });
+    let basis = Basis { index: 77, ..Basis::default() };
+    let reprinted = |number| Event::Reprinted { number, basis, print: Box::new(print.clone()) };
+    let mut life = Life::begin();
+    let first = life.claims();
+    life.handle(reprinted(life.number));
+    let second = life.claims();
+    assert_eq!((&second.print, second.seen.index), (&print, 77));
+    assert_eq!((second.holder, second.token), (first.holder, first.token));
+    // Told about an older copy, it is of no interest.
+    life.handle(reprinted(life.number - 1));
+    life.rests();
+    life.reply(granted(1));
+    assert!(matches!(life.next(), Action::Connect { .. }));
+
+    // A record that is made anew under other rules again and again does not keep a client waiting.
+    let mut life = Life::begin();
+    for _ in 1..COPIES_MAX {
+        life.claims();
+        life.handle(reprinted(life.number));
+    }
+    life.claims();
+    life.handle(reprinted(life.number));
+    life.ends_with(Answer::ShardUnavailable);
 }
 
 #[test]

@@ -148,6 +148,10 @@ impl Judge for MemoryJudge {
         self.wall().since(Timestamp::ZERO).to_std()
     }
 
+    fn outline_secret(&self) -> [u8; 32] {
+        [7; 32]
+    }
+
     fn readiness(&self) -> Readiness {
         match self.0.lock().unwrap().clock_trusted {
             true => Readiness::Ready,
