@@ -12,6 +12,7 @@ use bytesize::ByteSize;
 use clap::Args;
 use cluster::{Node, NodeConfig, NodeId, Peer, Readiness, Secret};
 use http::Uri;
+use http::uri::Scheme;
 use protocol::policy::AnswersFrom;
 use tracing::Level;
 
@@ -21,7 +22,7 @@ use super::hosting::{
     stop_nodes,
 };
 use super::{Failure, LogArgs, bind, hex, print_warnings};
-use crate::config::{GatewaySettings, Policy, parse_upstream};
+use crate::config::{GatewaySettings, Policy, UpstreamTls, parse_upstream};
 use crate::sample::SampleApi;
 use crate::shutdown::{self, Signals};
 use crate::telemetry::{self, LogFormat};
@@ -121,6 +122,7 @@ async fn serve(args: DevArgs, policy: Arc<Policy>, ports: Ports) -> Result<(), F
     let listen = gateway.local_addr().map_err(failed_to("look at the gateway's port"))?;
     let settings = GatewaySettings {
         listen,
+        upstream_tls: upstream_tls(&upstream)?,
         upstream: upstream.clone(),
         region: REGION.to_owned(),
         answers_from: AnswersFrom::Application,
@@ -276,6 +278,13 @@ fn parse_nodes(text: &str) -> Result<u64, String> {
         "3" => Ok(3),
         _ => Err("must be 1 or 3".to_owned()),
     }
+}
+
+/// Whom to believe to be an upstream over TLS: whom the system believes.
+fn upstream_tls(upstream: &Uri) -> Result<Option<UpstreamTls>, Failure> {
+    let secure = upstream.scheme() == Some(&Scheme::HTTPS);
+    let tls = secure.then(UpstreamTls::of_system).transpose();
+    tls.map_err(|error| Failure::Says(format!("--upstream: {error}")))
 }
 
 fn parse_upstream_arg(text: &str) -> Result<Uri, String> {

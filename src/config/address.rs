@@ -7,26 +7,28 @@ use http::uri::Scheme;
 
 use super::finding::Findings;
 use super::section::{Located, Section};
+use super::server_name;
 
-/// An upstream: `http://HOST[:PORT]`.
+/// An upstream: `http://HOST[:PORT]` or `https://HOST[:PORT]`.
 ///
 /// # Errors
 /// What is wrong with it, to be read after the setting's name.
 pub fn parse_upstream(text: &str) -> Result<Uri, &'static str> {
-    const FORM: &str = "must be http://HOST or http://HOST:PORT";
+    const FORM: &str = "must be http://HOST, https://HOST or either with :PORT";
     let uri: Uri = text.parse().map_err(|_| FORM)?;
-    if uri.scheme() == Some(&Scheme::HTTPS) {
-        return Err("over https is not supported in this version");
-    }
     let authority = uri.authority().ok_or(FORM)?;
     let whole = uri.path() == "/" && uri.query().is_none() && !authority.as_str().contains('@');
-    if uri.scheme() != Some(&Scheme::HTTP) || !whole {
+    let secure = uri.scheme() == Some(&Scheme::HTTPS);
+    if !(secure || uri.scheme() == Some(&Scheme::HTTP)) || !whole {
         return Err(FORM);
     }
     // A port that is no number of sixteen bits reads as none, and none would be the scheme's own.
     let has_port = authority.as_str().len() > authority.host().len();
     if has_port && authority.port_u16().is_none_or(|port| port == 0) {
         return Err("has a port that is not 1 to 65535");
+    }
+    if secure && server_name(&uri).is_none() {
+        return Err("has a host that no certificate can be for");
     }
     Ok(uri)
 }
@@ -66,7 +68,14 @@ mod tests {
 
     #[test]
     fn an_upstream_is_an_http_authority_with_a_real_port() {
-        for fine in ["http://a", "http://a:80", "http://127.0.0.1:65535", "http://[::1]:8080/"] {
+        for fine in [
+            "http://a",
+            "http://a:80",
+            "http://127.0.0.1:65535",
+            "http://[::1]:8080/",
+            "https://a",
+            "https://[::1]",
+        ] {
             assert!(parse_upstream(fine).is_ok(), "{fine}");
         }
         for wrong in [
@@ -79,7 +88,7 @@ mod tests {
             "http://u@a",
             "http://a/x",
             "http://a?x",
-            "https://a",
+            "https://a..b",
             "ftp://a",
             "http://",
             "",

@@ -26,6 +26,8 @@ pub use file::Kind;
 pub use finding::{Finding, Refused, Severity};
 pub(crate) use operation::KEY_MAX;
 pub use route::{Route, RouteError};
+pub(crate) use upstream_tls::server_name;
+pub use upstream_tls::{UpstreamTls, UpstreamTlsError};
 
 mod address;
 mod auth;
@@ -45,6 +47,7 @@ mod spelling;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod upstream_tls;
 
 /// The longest name of an operation, in bytes: a method and the longest path of a request.
 const OPERATION_BYTES_MAX: usize = 8 + crate::strict::TARGET_BYTES_MAX;
@@ -100,8 +103,10 @@ pub struct ApiSettings {
 pub struct GatewaySettings {
     /// Where clients reach the gateway.
     pub listen: SocketAddr,
-    /// The user's API: `http`, an authority, and no path but `/`.
+    /// The user's API: `http` or `https`, an authority, and no path but `/`.
     pub upstream: Uri,
+    /// Whom to believe to be the upstream; there where it is `https`.
+    pub upstream_tls: Option<UpstreamTls>,
     /// The region the gateway stands in.
     pub region: String,
     /// Whether anything between the gateway and the application makes up answers of its own.

@@ -9,13 +9,17 @@ use std::path::{Path, PathBuf};
 use bytesize::ByteSize;
 use cluster::placement::SLOTS;
 use cluster::{NodeId, Peer, Secret};
+use http::Uri;
+use http::uri::Scheme;
 use protocol::policy::AnswersFrom;
 
 use super::address::{address, distinct, parse_upstream};
 use super::file::document;
 use super::finding::{Finding, Findings, Refused};
 use super::section::{Located, Section};
-use super::{ApiSettings, ClusterSettings, GatewaySettings, NodeSettings, Process, lint};
+use super::{
+    ApiSettings, ClusterSettings, GatewaySettings, NodeSettings, Process, UpstreamTls, lint,
+};
 
 /// The default number of shards: fewer win on few cores, more spread leaders better.
 const SHARDS_DEFAULT: u64 = 16;
@@ -224,6 +228,7 @@ fn gateway_settings(section: &Section<'_>, region: String) -> Option<ReadGateway
             None
         }
     });
+    let tls = upstream.as_ref().and_then(|upstream| upstream_tls(section, &upstream.value));
     let own_region = section.text("region");
     let choices = [("application", AnswersFrom::Application), ("proxy", AnswersFrom::Proxy)];
     let answers_from = section.choice("answers_from", &choices);
@@ -242,12 +247,39 @@ fn gateway_settings(section: &Section<'_>, region: String) -> Option<ReadGateway
         settings: GatewaySettings {
             listen: listen.value,
             upstream: upstream?.value,
+            upstream_tls: tls?,
             region: own_region.map_or(region, |own| own.value.to_owned()),
             answers_from: answers_from?.value,
             max_request_body: body?.value,
         },
         listen,
     })
+}
+
+/// Whom to believe to be an upstream over TLS: the authorities of a file, or else the system's.
+fn upstream_tls(section: &Section<'_>, upstream: &Uri) -> Option<Option<UpstreamTls>> {
+    let secure = upstream.scheme() == Some(&Scheme::HTTPS);
+    let read = match section.text("upstream_ca_file") {
+        None if section.has("upstream_ca_file") => return None,
+        Some(_) if !secure => {
+            section.wrong_value("upstream_ca_file", "needs an \"upstream\" with https");
+            return None;
+        }
+        None if !secure => return Some(None),
+        None => UpstreamTls::of_system().map_err(|error| ("upstream", error.to_string())),
+        Some(text) => {
+            let path = beside(section.findings.file(), text.value);
+            UpstreamTls::of_file(&path)
+                .map_err(|error| ("upstream_ca_file", format!("({}) {error}", path.display())))
+        }
+    };
+    match read {
+        Ok(tls) => Some(Some(tls)),
+        Err((setting, message)) => {
+            section.wrong_value(setting, &message);
+            None
+        }
+    }
 }
 
 /// A path in a file, relative to that file.

@@ -81,7 +81,7 @@ impl<J: Judge> Gateway<J> {
         let clock = judge.clone();
         let clock: BootClock = Arc::new(move || clock.boot());
         let rates = RateLimits::new(&policy, Arc::clone(&clock));
-        let upstream = Upstream::new(&settings.upstream, clock);
+        let upstream = Upstream::new(&settings.upstream, settings.upstream_tls.as_ref(), clock);
         let executions = Arc::new(Semaphore::new(EXECUTIONS_MAX as usize));
         let shared = Shared { judge, policy, tenants, rates, settings, upstream, executions };
         Self { shared: Arc::new(shared) }

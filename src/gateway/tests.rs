@@ -14,6 +14,7 @@ mod neighbours;
 mod pass;
 mod serving;
 mod sub_accounts;
+mod tls;
 mod two;
 
 use std::path::Path;

@@ -55,6 +55,31 @@ fn headers_that_mean_something_else_are_refused() {
 }
 
 #[test]
+fn an_upstream_over_tls_is_believed_by_the_authorities_of_a_file() {
+    let process_with = |ca: &str, upstream: &str| {
+        let text = PROCESS.replace("upstream = \"http://127.0.0.1:9999\"", upstream);
+        let dir = process_dir(&text);
+        fs::write(dir.path().join("ca.pem"), ca).unwrap();
+        Process::load(&dir.path().join("oncegate.toml")).map_err(|refused| refused.to_string())
+    };
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    let authority = params.self_signed(&key).unwrap().pem();
+    let secure = "upstream = \"https://a.example\"\nupstream_ca_file = \"ca.pem\"";
+    let (process, _) = process_with(&authority, secure).unwrap();
+    assert!(process.gateway.unwrap().upstream_tls.is_some());
+    for (ca, upstream, message) in [
+        ("", secure, "holds no certificate"),
+        ("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", secure, "as PEM"),
+        (&authority, "upstream = \"https://a\"\nupstream_ca_file = \"no.pem\"", "no.pem"),
+        (&authority, "upstream = \"http://a\"\nupstream_ca_file = \"ca.pem\"", "needs an"),
+    ] {
+        let found = process_with(ca, upstream).unwrap_err();
+        assert!(found.contains("error[wrong-value]") && found.contains(message), "{found}");
+    }
+}
+
+#[test]
 fn a_client_waits_for_a_second_at_least() {
     assert_refused(&operation("answer_within = \"999ms\""), "out-of-range");
     assert!(policy(&operation("answer_within = \"1s\"")).is_ok());

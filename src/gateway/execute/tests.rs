@@ -48,7 +48,7 @@ impl Bench {
         let judge = TestJudge::new();
         let clock = judge.clone();
         let uri = format!("http://{address}").parse().unwrap();
-        let upstream = Upstream::new(&uri, Arc::new(move || clock.boot()));
+        let upstream = Upstream::new(&uri, None, Arc::new(move || clock.boot()));
         let lease = protocol::lease::LEASE_MIN;
         let operation = Operation { lease, ..operation() };
         let (client, waiting) = Waiting::new();

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::judge::TestJudge;
 use super::stub::{PATIENCE, Stub};
 use super::{API_KEY, policy};
-use crate::config::GatewaySettings;
+use crate::config::{GatewaySettings, UpstreamTls};
 use crate::gateway::Gateway;
 use crate::shutdown::{self, Stopper};
 use crate::tenant::Tenants;
@@ -48,16 +48,32 @@ impl Served {
 
     /// A gateway that asks a judge which others ask too.
     pub(super) async fn asking(judge: TestJudge, upstream: SocketAddr, operations: &str) -> Self {
+        Self::start(judge, upstream, None, operations).await
+    }
+
+    /// A gateway before an upstream that has to prove itself.
+    pub(super) async fn before_tls(upstream: SocketAddr, tls: UpstreamTls) -> Self {
+        Self::start(TestJudge::new(), upstream, Some(tls), "").await
+    }
+
+    async fn start(
+        judge: TestJudge,
+        upstream: SocketAddr,
+        tls: Option<UpstreamTls>,
+        operations: &str,
+    ) -> Self {
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let policy = Arc::new(policy(operations));
         let tenants = Tenants::new(&policy);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let settings = GatewaySettings {
             listen: address,
-            upstream: format!("http://{upstream}").parse().unwrap(),
+            upstream: format!("{scheme}://{upstream}").parse().unwrap(),
             region: "here".into(),
             answers_from: AnswersFrom::Application,
             max_request_body: ByteSize::kib(64),
+            upstream_tls: tls,
         };
         let gateway = gateway::Gateway::new(judge.clone(), policy, tenants, settings);
         let (stopper, stop) = shutdown::channel();

@@ -4,10 +4,11 @@
 //! again, by nobody and for no reason. Pools made for general use retry on a dead keep-alive
 //! connection, some of them *because* an idempotency key is there. This one hands out a connection,
 //! sends one request on it when told to, and says of a failure whether it is proven that nothing
-//! has left. It follows no redirect and keeps no cookie. HTTP/1.1 in clear only, for now: the
-//! configuration refuses an upstream with `https`.
+//! has left. It follows no redirect and keeps no cookie. It speaks HTTP/1.1, in clear or within
+//! TLS; an upstream whose certificate is not for its name is one that could not be reached.
 
 mod reply;
+mod socket;
 mod wire;
 
 #[cfg(test)]
@@ -22,13 +23,17 @@ use axum::body::Body;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
 
 pub(crate) use reply::Reply;
+use socket::Socket;
 use wire::{Watch, Wire};
 
+use crate::config::{UpstreamTls, server_name};
 use crate::judge::BootClock;
 
 /// The most idle connections that are kept. One costs two descriptors in all and a few kilobytes;
@@ -40,8 +45,8 @@ const IDLE_MAX: usize = 256;
 /// ends as *unknown*, so the gateway lets go first.
 const IDLE_AGE: Duration = Duration::from_millis(1500);
 
-/// How long a connection may take to be made, name look-up included. Half of a usual lease: what
-/// takes longer is as good as unreachable.
+/// How long a connection may take to be made, name look-up and TLS included. Half of a usual lease:
+/// what takes longer is as good as unreachable.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
 /// How long a pooled connection may take to say that it is ready. It is, unless it is being closed.
@@ -67,9 +72,17 @@ struct Shared {
     authority: HeaderValue,
     host: String,
     port: u16,
+    tls: Option<Tls>,
     clock: BootClock,
     /// The lock is held for a few instructions and never across an await.
     pool: Mutex<Pool>,
+}
+
+/// How a connection becomes one within TLS.
+struct Tls {
+    connector: TlsConnector,
+    /// What the certificate must be for.
+    name: ServerName<'static>,
 }
 
 #[derive(Default)]
@@ -99,6 +112,9 @@ pub(crate) enum Unreachable {
     /// The name could not be resolved, or the connection was refused.
     #[error("cannot connect to the upstream: {0}")]
     Connect(#[from] io::Error),
+    /// It did not prove its name, or does not speak TLS.
+    #[error("no TLS with the upstream: {0}")]
+    Tls(io::Error),
     /// The upstream did not accept in time.
     #[error("the upstream did not accept a connection in time")]
     Timeout,
@@ -126,16 +142,20 @@ pub(crate) enum SendError {
 }
 
 impl Upstream {
-    /// The upstream at `uri`, which has a host and at most the path `/`. `clock` is what
-    /// [`Connection::send`] compares its limit with.
-    pub(crate) fn new(uri: &Uri, clock: BootClock) -> Self {
+    /// The upstream at `uri`, which has a host and at most the path `/`; within TLS where `tls`
+    /// says whom to believe. `clock` is what [`Connection::send`] compares its limit with.
+    pub(crate) fn new(uri: &Uri, tls: Option<&UpstreamTls>, clock: BootClock) -> Self {
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         let authority = HeaderValue::from_str(authority).expect("an authority is ASCII");
         let host = uri.host().unwrap_or_default();
         // A literal IPv6 address stands in brackets in a URI, but not in a look-up.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = uri.port_u16().unwrap_or(80);
-        let shared = Shared { authority, host, port, clock, pool: Mutex::default() };
+        let tls = tls.map(|tls| Tls {
+            connector: TlsConnector::from(tls.config()),
+            name: server_name(uri).expect("the configuration takes only names of servers"),
+        });
+        let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
+        let shared = Shared { authority, host, port, tls, clock, pool: Mutex::default() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -176,6 +196,13 @@ impl Shared {
     async fn connect(&self) -> Result<Connection, Unreachable> {
         let socket = TcpStream::connect((self.host.as_str(), self.port)).await?;
         socket.set_nodelay(true)?;
+        let socket = match &self.tls {
+            None => Socket::Clear(socket),
+            Some(Tls { connector, name }) => {
+                let stream = connector.connect(name.clone(), socket).await;
+                Socket::Tls(Box::new(stream.map_err(Unreachable::Tls)?))
+            }
+        };
         let (wire, watch) = Wire::new(socket, self.clock.clone());
         let (mut sender, connection) = http1::Builder::new()
             .max_headers(HEAD_LINES_MAX)

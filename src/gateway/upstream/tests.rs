@@ -15,7 +15,7 @@ fn uri(address: std::net::SocketAddr) -> Uri {
 
 /// An upstream whose boot clock stands at zero.
 fn upstream(stub: &Stub) -> Upstream {
-    Upstream::new(&uri(stub.address), Arc::new(|| Duration::ZERO))
+    Upstream::new(&uri(stub.address), None, Arc::new(|| Duration::ZERO))
 }
 
 fn post(body: &str) -> Request<Body> {
@@ -56,14 +56,14 @@ async fn a_refused_connection_is_unreachable() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let upstream = Upstream::new(&uri(address), Arc::new(|| Duration::ZERO));
+    let upstream = Upstream::new(&uri(address), None, Arc::new(|| Duration::ZERO));
     assert!(matches!(upstream.connection().await, Err(Unreachable::Connect(_))));
 }
 
 #[tokio::test]
 async fn an_unknown_name_is_unreachable() {
     let name = "http://no-such-host.invalid:1".parse().unwrap();
-    let upstream = Upstream::new(&name, Arc::new(|| Duration::ZERO));
+    let upstream = Upstream::new(&name, None, Arc::new(|| Duration::ZERO));
     assert!(upstream.connection().await.is_err());
 }
 
@@ -121,6 +121,7 @@ async fn a_permission_that_has_lapsed_sends_nothing() {
     let clock = now_ms.clone();
     let upstream = Upstream::new(
         &uri(stub.address),
+        None,
         Arc::new(move || Duration::from_millis(clock.load(Ordering::Relaxed))),
     );
     let connection = upstream.connection().await.unwrap();
@@ -174,7 +175,7 @@ fn an_upstream_has_a_host_and_a_port() {
         ("http://api.internal", "api.internal", 80),
         ("http://[::1]:8080/", "::1", 8080),
     ] {
-        let upstream = Upstream::new(&text.parse().unwrap(), Arc::new(|| Duration::ZERO));
+        let upstream = Upstream::new(&text.parse().unwrap(), None, Arc::new(|| Duration::ZERO));
         assert_eq!((upstream.shared.host.as_str(), upstream.shared.port), (host, port), "{text}");
     }
 }

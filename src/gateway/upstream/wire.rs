@@ -12,16 +12,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
+use super::socket::Socket;
 use crate::judge::BootClock;
 
 /// The reading of a clock that stands for "no limit".
 const NEVER: u64 = u64::MAX;
 
-/// A socket whose writes are watched.
+/// A socket whose writes are watched. Within TLS they are watched above it: the bytes of a
+/// handshake are none of a request, and what TLS has taken of a request counts as sent.
 pub(super) struct Wire {
-    socket: TcpStream,
+    socket: Socket,
     watch: Arc<Watch>,
 }
 
@@ -35,7 +36,7 @@ pub(super) struct Watch {
 }
 
 impl Wire {
-    pub(super) fn new(socket: TcpStream, clock: BootClock) -> (Self, Arc<Watch>) {
+    pub(super) fn new(socket: Socket, clock: BootClock) -> (Self, Arc<Watch>) {
         let watch = Arc::new(Watch {
             clock,
             touched: AtomicBool::new(false),
@@ -133,7 +134,7 @@ fn too_late() -> io::Error {
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncWriteExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -141,7 +142,7 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (peer, _) = listener.accept().await.unwrap();
-        let (wire, watch) = Wire::new(socket, clock);
+        let (wire, watch) = Wire::new(Socket::Clear(socket), clock);
         (wire, watch, peer)
     }
 

@@ -63,7 +63,7 @@ async fn a_refused_connection_frees_the_key() {
     let stub = Stub::answering(CREATED).await;
     let clock = bench.judge.clone();
     let uri = format!("http://{}", stub.address).parse().unwrap();
-    bench.upstream = Upstream::new(&uri, Arc::new(move || clock.boot()));
+    bench.upstream = Upstream::new(&uri, None, Arc::new(move || clock.boot()));
     let again = bench.ask("x").await;
     assert_eq!((again.status.as_u16(), again.is_replay()), (201, false));
     assert_eq!(stub.seen().len(), 1);
@@ -173,7 +173,7 @@ async fn a_send_that_was_held_up_past_its_lease_does_not_happen() {
     let clock = bench.judge.clone();
     let uri = format!("http://{}", stub.address).parse().unwrap();
     let held_up = protocol::lease::LEASE_MIN.to_std();
-    bench.upstream = Upstream::new(&uri, Arc::new(move || clock.boot() + held_up));
+    bench.upstream = Upstream::new(&uri, None, Arc::new(move || clock.boot() + held_up));
     assert_eq!(bench.ask("x").await.code(), "upstream-unreachable");
     assert_eq!(bench.judge.kinds(), [Kind::Claim, Kind::Release]);
     assert!(stub.seen().is_empty());
