@@ -17,6 +17,7 @@ pub mod judge;
 pub mod listener;
 pub mod problem;
 pub mod rate_limit;
+pub mod replay;
 pub mod sample;
 pub mod shutdown;
 pub mod strict;

@@ -181,7 +181,7 @@ async fn body_of(node: &Node, key: &str) -> Vec<u8> {
         Some(Record::Live(generation)) => match generation.state {
             State::Done { revisions, .. } => match revisions[0].response.body.clone() {
                 StoredBody::Whole(body) => body,
-                StoredBody::Omitted => panic!("{key}: the body was kept"),
+                _ => panic!("{key}: the body was kept"),
             },
             other => panic!("{key}: {other:?}"),
         },

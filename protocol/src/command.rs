@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Print;
 use crate::lease::{Fence, HolderId, Token};
-use crate::record::{Record, Terms};
+use crate::record::{Generation, Record, State, Terms};
 use crate::response::StoredResponse;
 use crate::scope::RecordName;
 use crate::time::{Millis, Timestamp};
@@ -274,10 +274,30 @@ pub enum Outcome {
 pub struct Replay {
     /// The stored response: the first outcome.
     pub response: StoredResponse,
+    /// The newest revision of the outcome, where it was ever revised.
+    pub newest: Option<StoredResponse>,
     /// The generation that was completed.
     pub generation: Fence,
     /// When it was completed.
     pub completed_at: Timestamp,
     /// When the key becomes a new request again; `None` is never.
     pub retain_until: Option<Timestamp>,
+}
+
+impl Replay {
+    /// What a completed generation is answered with; `None` for one without an outcome. Whether its
+    /// retention still lasts is for the caller to know.
+    pub fn of(generation: &Generation) -> Option<Self> {
+        let State::Done { completed_at, retain_until, revisions, .. } = &generation.state else {
+            return None;
+        };
+        let (first, later) = revisions.split_first()?;
+        Some(Self {
+            response: first.response.clone(),
+            newest: later.last().map(|newest| newest.response.clone()),
+            generation: generation.id,
+            completed_at: *completed_at,
+            retain_until: *retain_until,
+        })
+    }
 }

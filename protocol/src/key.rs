@@ -21,7 +21,7 @@ impl IdempotencyKey {
     /// When the value holds no well-formed key, or one that is too long.
     pub fn from_header(value: &[u8], limit: usize) -> Result<Self, KeyError> {
         let value = trim_outer_space(value);
-        if value.first() == Some(&b'"') {
+        if is_quoted(value) {
             return Self::from_quoted(value, limit);
         }
         if value.is_empty() {
@@ -137,6 +137,9 @@ pub enum Malformed {
     /// It starts with a quote but is not one RFC 9651 String.
     #[error("it starts with a quote but is not one structured-field string")]
     Quoting,
+    /// The operation takes quoted keys only.
+    #[error("it must be a structured-field string, in double quotes")]
+    Bare,
     /// A byte may not be in a key; in a bare header value neither may a space nor a comma.
     #[error("it holds a byte that is not allowed")]
     ForbiddenByte,
@@ -146,6 +149,11 @@ pub enum Malformed {
     /// Two of the accepted headers name different keys.
     #[error("two headers name different keys")]
     HeadersDisagree,
+}
+
+/// Whether the value of a header line is written as an RFC 9651 String, well or badly.
+pub fn is_quoted(value: &[u8]) -> bool {
+    trim_outer_space(value).first() == Some(&b'"')
 }
 
 fn trim_outer_space(value: &[u8]) -> &[u8] {

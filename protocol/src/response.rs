@@ -15,12 +15,22 @@ pub struct StoredResponse {
 }
 
 impl StoredResponse {
+    /// Whether both are one answer, of which one may know less of a body that was not kept.
+    pub fn is_same_answer(&self, other: &Self) -> bool {
+        use StoredBody::{Measured, Omitted};
+        let bodies = match (&self.body, &other.body) {
+            (Omitted, Measured(_)) | (Measured(_), Omitted) => true,
+            (one, another) => one == another,
+        };
+        bodies && self.status == other.status && self.headers == other.headers
+    }
+
     /// Bytes of the header lines and of the body.
     pub fn bytes(&self) -> usize {
         let headers = self.headers.iter().map(|header| header.name.len() + header.value.len());
         let body = match &self.body {
             StoredBody::Whole(body) => body.len(),
-            StoredBody::Omitted => 0,
+            StoredBody::Omitted | StoredBody::Measured(_) => 0,
         };
         headers.sum::<usize>() + body
     }
@@ -44,4 +54,15 @@ pub enum StoredBody {
     /// A body over the operation's `max_snapshot`: a repeat is answered `response-not-replayable`,
     /// never run again.
     Omitted,
+    /// Such a body once its end has gone by: what is known of it.
+    Measured(Measure),
+}
+
+/// What is known of a body that was not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Measure {
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Its SHA-256.
+    pub sha256: [u8; 32],
 }

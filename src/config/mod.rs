@@ -18,6 +18,8 @@ use protocol::policy::{AnswersFrom, StoreRules};
 use protocol::record::{OnUnknown, Retention, Terms};
 use protocol::{Millis, Scope};
 
+use crate::problem::Style;
+
 pub use address::parse_upstream;
 pub use auth::{AuthSettings, JwtSettings, TrustedHeader};
 pub(crate) use duration::{duration_text, parse_duration};
@@ -25,6 +27,7 @@ pub use fields::Field;
 pub use file::Kind;
 pub use finding::{Finding, Refused, Severity};
 pub(crate) use operation::KEY_MAX;
+pub use profile::{Profile, ReplayMode};
 pub use route::{Route, RouteError};
 pub(crate) use upstream_tls::server_name;
 pub use upstream_tls::{UpstreamTls, UpstreamTlsError};
@@ -41,6 +44,7 @@ mod naming;
 mod operation;
 mod policy;
 mod process;
+mod profile;
 mod route;
 mod section;
 mod spelling;
@@ -239,6 +243,14 @@ pub struct Operation {
     pub isolate: Isolate,
     /// The fields of a request whose values keep key spaces apart.
     pub scope_by: Vec<Field>,
+    /// The set of defaults behind these settings.
+    pub profile: Profile,
+    /// Whether a key header must hold an RFC 9651 String, in quotes.
+    pub quoted_keys: bool,
+    /// How clients are told of problems.
+    pub style: Style,
+    /// What a repeat of a completed request is answered with.
+    pub replay: ReplayMode,
 }
 
 /// Whose keys share a key space.

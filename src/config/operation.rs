@@ -9,14 +9,16 @@ use protocol::lease::LEASE_MIN;
 use protocol::record::{OnUnknown, Retention};
 
 use super::lint::{self, Budget, Downstream, Draft, UnknownText};
+use super::profile::{self, Profile};
 use super::section::{Located, Section};
 use super::{Forward, Isolate, Operation, Route, compared, fields, stored};
 
 /// The longest key that any operation may allow: names stay small enough to be kept in memory.
 pub(crate) const KEY_MAX: u64 = 1024;
 
-/// The default longest key, as most payment APIs have it.
-const KEY_MAX_DEFAULT: usize = 255;
+/// The longest key that a downstream takes where the policy does not say, as most payment APIs
+/// have it.
+const DOWNSTREAM_KEY_MAX: u64 = 255;
 
 /// No execution takes longer than a day: longer work belongs to a queue.
 const EXECUTION_MAX: Millis = Millis::from_secs(86_400);
@@ -24,8 +26,8 @@ const EXECUTION_MAX: Millis = Millis::from_secs(86_400);
 /// The longest retention: ten years, the longest that bookkeeping laws ask for.
 const RETENTION_MAX: Millis = Millis::from_secs(10 * 366 * 86_400);
 
-/// The default retention: a day, within which every client's retries end.
-const RETENTION_DEFAULT: Millis = Millis::from_secs(86_400);
+/// For how long a downstream remembers a key where the policy does not say: a day.
+const DOWNSTREAM_RETENTION: Millis = Millis::from_secs(86_400);
 
 /// The largest response body that may be kept: it travels in one log entry.
 const SNAPSHOT_MAX: ByteSize = ByteSize::mib(1);
@@ -109,13 +111,19 @@ pub(super) fn unlisted(section: &Section<'_>) -> Option<Operation> {
 fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option<Operation> {
     refuse_unsupported(section);
     let forward = forward(section);
-    let draft = draft(section, forward.as_ref().is_some_and(|forward| forward.derived_key));
+    let profile = profile::profile(section);
+    let money = section.settled("money", section.flag("money"), false);
+    let (profile, money) = (profile?, money?);
+    let derived_key = forward.as_ref().is_some_and(|forward| forward.derived_key);
+    let draft = draft(section, profile, &money, derived_key);
     if let Some(draft) = &draft {
         lint::check(section, draft);
     }
     let required = section.settled("required", section.flag("required"), false);
-    let headers = key_headers(section);
+    let headers = key_headers(section, profile);
     let fingerprint = compared::rules(section, headers.as_deref());
+    let style = profile::style(section, profile);
+    let replay = profile::replay(section, profile, &money);
     let answer_within = section.duration("answer_within", ANSWER_MIN..=EXECUTION_MAX);
     let answer_within = section.settled("answer_within", answer_within, Millis::from_secs(30));
     let max_snapshot = section.size("max_snapshot", SNAPSHOT_MAX);
@@ -125,9 +133,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let store = stored::statuses(section, idempotent);
     let store_headers = stored::headers(section);
     let indeterminate_status = indeterminate_status(section);
-    let isolate = section
-        .choice("isolate", &[("tenant", Isolate::Tenant), ("credential", Isolate::Credential)]);
-    let isolate = section.settled("isolate", isolate, Isolate::Tenant);
+    let isolate = isolate(section);
     let scope_by = fields::scope_by(section);
     let draft = draft?;
     Some(Operation {
@@ -153,15 +159,29 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
         max_snapshot: max_snapshot?.value,
         indeterminate_status: indeterminate_status?,
         forward: forward?,
-        isolate: isolate?.value,
+        isolate: isolate?,
         scope_by: scope_by?,
+        profile,
+        quoted_keys: profile.preset().quoted_keys,
+        style: style?,
+        replay: replay?,
     })
+}
+
+fn isolate(section: &Section<'_>) -> Option<Isolate> {
+    let choices = [("tenant", Isolate::Tenant), ("credential", Isolate::Credential)];
+    let isolate = section.settled("isolate", section.choice("isolate", &choices), Isolate::Tenant);
+    Some(isolate?.value)
 }
 
 /// Reads the settings that rules are about. `None` when one of them cannot be read, so that no rule
 /// is held against a value that nobody wrote.
-fn draft(section: &Section<'_>, derived_key: bool) -> Option<Draft> {
-    let money = section.settled("money", section.flag("money"), false);
+fn draft(
+    section: &Section<'_>,
+    profile: Profile,
+    money: &Located<bool>,
+    derived_key: bool,
+) -> Option<Draft> {
     let short = section.settled("short_retention", section.flag("short_retention"), false);
     let choices = [("fail_closed", UnknownText::FailClosed), ("takeover", UnknownText::Takeover)];
     let on_unknown = section.choice("on_unknown", &choices);
@@ -172,20 +192,20 @@ fn draft(section: &Section<'_>, derived_key: bool) -> Option<Draft> {
     let max_execution = section.settled("max_execution", max_execution, Millis::from_secs(60));
     let key_max = section.number("key_max", 1..=KEY_MAX);
     let key_max_unread = key_max.is_none() && section.has("key_max");
-    let retention = money.as_ref().and_then(|money| retention(section, money));
+    let retention = retention(section, profile, money);
     let downstream = downstream(section);
     let budget = budget(section);
     if key_max_unread {
         return None;
     }
     Some(Draft {
-        money: money?.value,
+        money: money.value,
         short_retention: short?.value,
         on_unknown: on_unknown?,
         lease: lease?,
         max_execution: max_execution?,
         key_max: key_max.map(|max| max.map(|max| max as usize)),
-        key_max_default: KEY_MAX_DEFAULT,
+        key_max_default: profile.preset().key_max,
         derived_key,
         retention: retention?,
         downstream: downstream?,
@@ -195,13 +215,23 @@ fn draft(section: &Section<'_>, derived_key: bool) -> Option<Draft> {
 
 /// The retention. `money` on an operation outranks a shorter one in `[defaults]`, but not one of
 /// the operation's own.
-fn retention(section: &Section<'_>, money: &Located<bool>) -> Option<Located<Millis>> {
+fn retention(
+    section: &Section<'_>,
+    profile: Profile,
+    money: &Located<bool>,
+) -> Option<Located<Millis>> {
     if section.is_text("retention", "forever") {
         section.not_supported("retention", "\"forever\"");
         return None;
     }
-    let preset = if money.value { lint::MONEY_RETENTION } else { RETENTION_DEFAULT };
+    let by_money = money.value.then_some(lint::MONEY_RETENTION);
     let given = section.duration("retention", RETENTION);
+    let Some(preset) = by_money.or(profile.preset().retention) else {
+        if !section.has("retention") {
+            profile::needs_retention(section, profile);
+        }
+        return given;
+    };
     let settled = section.settled("retention", given, preset)?;
     let outranked = money.value && money.own && !settled.own;
     Some(if outranked { settled.map(|given| given.max(preset)) } else { settled })
@@ -215,9 +245,9 @@ fn downstream(section: &Section<'_>) -> Option<Vec<Downstream>> {
     for table in tables {
         let idempotent = table.settled("idempotent", table.flag("idempotent"), false);
         let retention = table.duration("retention", RETENTION);
-        let retention = table.settled("retention", retention, RETENTION_DEFAULT);
+        let retention = table.settled("retention", retention, DOWNSTREAM_RETENTION);
         let key_max = table.number("key_max", 1..=KEY_MAX);
-        let key_max = table.settled("key_max", key_max, KEY_MAX_DEFAULT as u64);
+        let key_max = table.settled("key_max", key_max, DOWNSTREAM_KEY_MAX);
         table.finish();
         all.push(idempotent.zip(retention).zip(key_max).map(
             |((idempotent, retention), key_max)| Downstream {
@@ -243,8 +273,8 @@ fn budget(section: &Section<'_>) -> Option<Budget> {
     Some(Budget { attempts: attempts?.value, max_backoff: max_backoff?.value })
 }
 
-fn key_headers(section: &Section<'_>) -> Option<Vec<HeaderName>> {
-    let default = || vec![HeaderName::from_static("idempotency-key")];
+fn key_headers(section: &Section<'_>, profile: Profile) -> Option<Vec<HeaderName>> {
+    let default = || vec![HeaderName::from_static(profile.preset().header)];
     let Some(texts) = section.texts("headers") else {
         return (!section.has("headers")).then(default);
     };
@@ -323,10 +353,12 @@ pub(super) fn is_free_header(name: &HeaderName) -> bool {
 
 /// Refuses what later versions honour.
 fn refuse_unsupported(section: &Section<'_>) {
-    let profiles = ["stripe", "adyen", "paypal", "draft-07"];
-    section.only("profile", "default", &profiles);
+    for later in ["stripe", "adyen"] {
+        if section.is_text("profile", later) {
+            section.not_supported("profile", &format!("\"{later}\""));
+        }
+    }
     section.only("scope", "route", &["account"]);
-    section.only("replay", "snapshot", &["latest", "redirect", "snapshot+freshness"]);
     section.only("mode", "enforce", &["shadow"]);
     section.only_empty("natural_key");
 }

@@ -7,6 +7,7 @@ use super::*;
 
 mod compared;
 mod edge;
+mod profiles;
 
 const DIGEST: &str = "ef260e9aa3c673af240d17a2660480361a8e081d1ffeca2a5ed0e3219fc18567";
 
@@ -218,9 +219,9 @@ fn the_smallest_downstream_limits_the_key() {
 fn what_is_not_honoured_yet_is_refused() {
     for lines in [
         "profile = \"stripe\"",
+        "profile = \"adyen\"",
         "scope = \"account\"",
         "natural_key = [\"/id\"]",
-        "replay = \"latest\"",
         "mode = \"shadow\"",
     ] {
         assert_refused(&operation(lines), "not-supported");

@@ -91,8 +91,8 @@ impl fmt::Debug for UpstreamTls {
     }
 }
 
-/// The name that an upstream's certificate must be for; `None` when the host of `uri` is none that a
-/// certificate can be for.
+/// The name that an upstream's certificate must be for; `None` when the host of `uri` is none that
+/// a certificate can be for.
 pub(crate) fn server_name(uri: &Uri) -> Option<ServerName<'static>> {
     // A literal IPv6 address stands in brackets in a URI, but not in a certificate.
     let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');

@@ -1,8 +1,7 @@
 //! What a client is answered.
 
 use axum::body::Body;
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use axum::response::Response;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use protocol::command::Replay;
@@ -12,9 +11,11 @@ use protocol::response::{StoredBody, StoredResponse};
 use protocol::{Millis, Outcome, Timestamp};
 
 use super::exchange::{Answered, AnsweredBody};
-use super::forward::{EXPIRES, REPLAYED, answer_headers};
+use super::forward::answer_headers;
 use super::metrics;
-use crate::problem::{Code, Executed, Problem};
+use crate::config::ReplayMode;
+use crate::problem::{Code, Executed, Problem, Style};
+use crate::replay::{EXPIRES, REPLAYED, Repeat, STALE};
 
 /// How long a client should wait for an execution that goes on.
 const PENDING_RETRY: Millis = Millis::from_secs(1);
@@ -26,6 +27,10 @@ pub(crate) struct Terms {
     pub(crate) retention: Retention,
     /// The status of `outcome-indeterminate`.
     pub(crate) indeterminate_status: StatusCode,
+    /// What a repeat is answered with.
+    pub(crate) replay: ReplayMode,
+    /// How problems look.
+    pub(crate) style: Style,
 }
 
 /// Renders what an execution answers its client. `answered` is the upstream's answer, where there
@@ -49,8 +54,8 @@ pub(crate) fn render(
             metrics::released();
             own(*answered)
         }
-        (Answer::Replay(replay), _) => replayed(*replay, wall),
-        (refusal, _) => problem(refusal, terms).into_response(),
+        (Answer::Replay(replay), _) => replayed(*replay, terms, wall),
+        (refusal, _) => terms.style.render(problem(refusal, terms)),
     }
 }
 
@@ -71,15 +76,17 @@ fn own(answered: Answered) -> Response {
 }
 
 /// The record's outcome, to a repeat of its request.
-fn replayed(replay: Replay, wall: Timestamp) -> Response {
+fn replayed(replay: Replay, terms: &Terms, wall: Timestamp) -> Response {
     let left = replay.retain_until.map(|until| until.since(wall));
-    let mut response = match replay.response.body {
-        StoredBody::Omitted => Problem::not_replayable(&replay.response).into_response(),
-        StoredBody::Whole(body) => {
+    let mut response = match Repeat::by(terms.replay, replay) {
+        Err(problem) => terms.style.render(problem),
+        Ok(Repeat { response, stale }) => {
             metrics::replayed();
-            let stored = StoredResponse { body: StoredBody::Omitted, ..replay.response };
-            let mut response = stored_response(stored, body.into());
+            let mut response = stored(response);
             response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+            if stale {
+                response.headers_mut().insert(STALE, HeaderValue::from_static("true"));
+            }
             response
         }
     };
@@ -89,11 +96,15 @@ fn replayed(replay: Replay, wall: Timestamp) -> Response {
     response
 }
 
-/// A stored status and its header lines, with this body.
-fn stored_response(stored: StoredResponse, body: Bytes) -> Response {
-    let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = status;
+/// A stored response: status, header lines and body as they were.
+fn stored(stored: StoredResponse) -> Response {
+    let body = match stored.body {
+        StoredBody::Whole(body) => Body::from(body),
+        StoredBody::Omitted | StoredBody::Measured(_) => Body::empty(),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() =
+        StatusCode::from_u16(stored.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for line in stored.headers {
         let name = HeaderName::from_bytes(line.name.as_bytes());
         // Every stored line was one before, so that none is left out here.

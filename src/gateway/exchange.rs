@@ -82,7 +82,7 @@ pub(crate) enum AnsweredBody {
     /// All of it.
     Whole(Bytes),
     /// What came before it was found to be too large, or too slow, to be kept; the rest flows on.
-    Flowing(Rest),
+    Flowing(Box<Rest>),
 }
 
 impl Outgoing {
@@ -178,7 +178,7 @@ async fn receive(
                 // It is not known to be whole, and so it does not prove that nothing was done.
                 effect = Effect::Unknown;
             }
-            AnsweredBody::Flowing(Rest::new(bytes, reply, keeping.max_execution))
+            AnsweredBody::Flowing(Box::new(Rest::new(bytes, reply, keeping.max_execution)))
         }
         Err(error) => {
             tracing::warn!(%error, "the upstream broke off within its answer");

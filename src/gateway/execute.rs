@@ -9,22 +9,26 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use cluster::{Certainty, SubmitError};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use protocol::command::{Claim, Command};
-use protocol::execution::{Action, Answer, Event, Execution, Failure, RecordAt, Upstream as Told};
+use protocol::command::{Claim, Command, Grant};
+use protocol::execution::{
+    Action, Answer, Disposition, Event, Execution, Failure, RecordAt, Upstream as Told,
+};
 use protocol::{Millis, Outcome, RecordName};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::answer::{self, Terms};
-use super::exchange::{self, Answered, News, Outgoing, Waiting};
+use super::exchange::{self, Answered, AnsweredBody, News, Outgoing, Waiting};
 use super::forward::Attempt;
 use super::keeping::Keeping;
+use super::measure;
 use super::metrics::InFlight;
 use super::upstream::{Connection, Upstream};
+use crate::config::ReplayMode;
 use crate::judge::Judge;
 use crate::problem::Problem;
 use crate::subject::Subject;
@@ -145,7 +149,9 @@ impl<J: Judge> Driver<J> {
         let judge = self.job.judge.clone();
         let started = Instant::now();
         let claims = matches!(command, Command::Claim(_));
+        // A replica may miss a revision that the log has.
         if let Command::Claim(claim) = &command
+            && self.job.terms.replay == ReplayMode::Snapshot
             && let Some(decided) = judge.answer_applied(claim)
         {
             super::metrics::answered_here();
@@ -206,17 +212,42 @@ impl<J: Judge> Driver<J> {
 
     fn answer(&mut self, answer: Answer) {
         let Some(client) = self.client.take() else { return };
-        let answered = self.answered.take();
+        let mut answered = self.answered.take();
+        if let (Answer::Own, Some(answered)) = (&answer, &mut answered) {
+            self.measure(answered);
+        }
         let response = match (answer, self.refusal.take()) {
-            (Answer::ShardUnavailable, Some(refusal)) => Problem::from(refusal).into_response(),
+            (Answer::ShardUnavailable, Some(refusal)) => {
+                self.job.terms.style.render(Problem::from(refusal))
+            }
             (Answer::Reused { stored }, _) => {
-                Problem::reused(self.job.subject.differences(&stored)).into_response()
+                let differs = self.job.subject.differences(&stored);
+                self.job.terms.style.render(Problem::reused(differs))
             }
             (answer, _) => answer::render(answer, answered, &self.job.terms, self.job.judge.wall()),
         };
         tracing::debug!(status = response.status().as_u16(), "answered");
         // A client that has left is not told; the outcome stands all the same.
         let _ = client.send(response);
+    }
+
+    /// Sees to it that the record learns what its marker cannot say yet.
+    fn measure(&self, answered: &mut Answered) {
+        let Disposition::Store(marker) = self.job.keeping.disposition(answered) else { return };
+        let (AnsweredBody::Flowing(rest), Some(attempt)) = (&mut answered.body, &self.attempt)
+        else {
+            return;
+        };
+        let claim = &self.job.claim;
+        let grant = Grant { fence: attempt.fence, token: claim.token };
+        let told = measure::record(
+            self.job.judge.clone(),
+            claim.name.clone(),
+            grant,
+            marker,
+            rest.measure(),
+        );
+        tokio::spawn(told);
     }
 
     /// Waits for the next thing to happen.

@@ -17,6 +17,9 @@ use protocol::{Fence, RecordName};
 
 use crate::config::AuthSettings;
 
+use crate::problem::PROBLEM;
+use crate::replay::{EXPIRES, REPLAYED, STALE};
+
 /// The number of this grant: an upstream that remembers the largest can refuse a late execution.
 pub(crate) const FENCE: HeaderName = HeaderName::from_static("idempotency-fence");
 
@@ -25,12 +28,6 @@ pub(crate) const ATTEMPT: HeaderName = HeaderName::from_static("idempotency-atte
 
 /// The key: the client's, or a derived one.
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-
-/// Says that an answer is a replay.
-pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-
-/// In how many seconds the key becomes a new request again.
-pub(crate) const EXPIRES: HeaderName = HeaderName::from_static("idempotency-expires");
 
 /// The upstream's own word on what its answer means.
 pub(crate) const OUTCOME: HeaderName = HeaderName::from_static("idempotency-outcome");
@@ -162,7 +159,7 @@ pub(crate) fn protect(headers: &mut HeaderMap, protected: &Protected, body_bytes
 /// Makes of an upstream's header lines those that the client sees.
 pub(crate) fn answer_headers(mut headers: HeaderMap) -> HeaderMap {
     drop_connection_fields(&mut headers);
-    for spoken_by_the_gateway in [&REPLAYED, &OUTCOME, &STATUS, &EXPIRES] {
+    for spoken_by_the_gateway in [&REPLAYED, &OUTCOME, &STATUS, &EXPIRES, &STALE, &PROBLEM] {
         headers.remove(spoken_by_the_gateway);
     }
     headers

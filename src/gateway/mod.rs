@@ -11,6 +11,7 @@ mod exchange;
 mod execute;
 mod forward;
 mod keeping;
+mod measure;
 pub mod metrics;
 mod operations;
 mod pass;
@@ -28,7 +29,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::header::HOST;
 use http::request::Parts;
 use protocol::command::Claim;
@@ -108,19 +109,20 @@ impl<J: Judge> Gateway<J> {
         let policy = &self.shared.policy;
         let (matched, course) =
             operations::course(policy, &head.method, head.uri.path(), &head.headers);
+        let style = matched.operation.style;
         if let Err(refused) = request::refuse_hidden(&head.headers, matched.operation) {
-            return refused.into_response();
+            return style.render(refused);
         }
         if course == Course::Protect {
             let answer = self.protect(head, body, &matched, client).await;
-            return answer.unwrap_or_else(Problem::into_response);
+            return answer.unwrap_or_else(|problem| style.render(problem));
         }
         if let Err(refused) = self.admit_unprotected(&head).await {
-            return refused.into_response();
+            return style.render(refused);
         }
         let caller = self.caller(client, None, matched.operation);
         let ignored = course == Course::PassIgnoringKey;
-        pass::pass(&self.shared.upstream, head, body, &caller, ignored).await
+        pass::pass(&self.shared.upstream, head, body, &caller, (style, ignored)).await
     }
 
     async fn protect(
@@ -134,7 +136,7 @@ impl<J: Judge> Gateway<J> {
         let identity = self.identity(&head).await?;
         self.shared.rates.admit(&identity.tenant)?;
         request::refuse_two_types(&head.headers)?;
-        let key = request::sent_key(&head.headers, &operation.headers, operation.key_max)?;
+        let key = request::sent_key(&head.headers, operation)?;
         let limit = self.shared.settings.max_request_body.as_u64();
         let body = request::whole_body(body, limit).await?;
         let permit = self.permit()?;
@@ -258,5 +260,10 @@ async fn serve<J: Judge>(
 }
 
 fn terms(operation: &Operation) -> Terms {
-    Terms { retention: operation.retention, indeterminate_status: operation.indeterminate_status }
+    Terms {
+        retention: operation.retention,
+        indeterminate_status: operation.indeterminate_status,
+        replay: operation.replay,
+        style: operation.style,
+    }
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use http::request::Parts;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::forward::{self, Caller, STATUS, answer_headers};
 use super::upstream::{Connection, Reply, SendError, Unreachable, Upstream};
 use super::{metrics, request};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Style};
 
 /// How long an upstream may take to begin its answer: longer than the long polls in use. After the
 /// head there is no limit, since a stream may say nothing for hours; its client can always leave.
@@ -29,14 +29,14 @@ enum Failure {
     TimedOut,
 }
 
-/// Sends a request on and answers with what the upstream says. `key_ignored`: the request brought a
-/// key, and its client must learn that it had no effect.
+/// Sends a request on and answers with what the upstream says, or with a problem of this style.
+/// `key_ignored`: the request brought a key, and its client must learn that it had no effect.
 pub(crate) async fn pass(
     upstream: &Upstream,
     head: Parts,
     body: Body,
     caller: &Caller<'_>,
-    key_ignored: bool,
+    (style, key_ignored): (Style, bool),
 ) -> Response {
     metrics::passed();
     let mut outgoing = Request::new(body);
@@ -46,7 +46,7 @@ pub(crate) async fn pass(
     let answer = answer(upstream, outgoing).await;
     let mut response = match answer {
         Ok(answer) if forward::is_coded(answer.headers()) => {
-            problem(&Failure::Coded, &head.method).into_response()
+            style.render(problem(&Failure::Coded, &head.method))
         }
         Ok(answer) => {
             let (answer, body) = answer.into_parts();
@@ -57,7 +57,7 @@ pub(crate) async fn pass(
             *response.headers_mut() = answer_headers(answer.headers);
             response
         }
-        Err(failure) => problem(&failure, &head.method).into_response(),
+        Err(failure) => style.render(problem(&failure, &head.method)),
     };
     if key_ignored {
         response.headers_mut().insert(STATUS, HeaderValue::from_static("ignored"));

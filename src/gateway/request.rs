@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use http_body_util::BodyExt;
 use protocol::IdempotencyKey;
+use protocol::key::{KeyError, Malformed, is_quoted};
 
 use super::forward::connection_options;
 use crate::config::{Field, Operation};
@@ -39,17 +40,17 @@ pub(crate) fn brings_key(headers: &HeaderMap, accepted: &[HeaderName]) -> bool {
     accepted.iter().any(|name| headers.contains_key(name))
 }
 
-/// The key that a request brings in one of the `accepted` headers.
+/// The key that a request brings in one of its operation's headers.
 ///
 /// # Errors
 /// When it brings none, or one that cannot be read: a key is never dropped in silence.
-pub(crate) fn sent_key(
-    headers: &HeaderMap,
-    accepted: &[HeaderName],
-    limit: usize,
-) -> Result<SentKey, Problem> {
+pub(crate) fn sent_key(headers: &HeaderMap, operation: &Operation) -> Result<SentKey, Problem> {
+    let accepted = &operation.headers;
     let lines = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
-    let key = IdempotencyKey::from_headers(accepted.iter().map(lines), limit)?;
+    let key = IdempotencyKey::from_headers(accepted.iter().map(lines), operation.key_max)?;
+    if operation.quoted_keys && !accepted.iter().flat_map(lines).all(is_quoted) {
+        return Err(KeyError::from(Malformed::Bare).into());
+    }
     let raw = accepted.iter().find_map(|name| headers.get(name));
     match (key, raw) {
         (Some(key), Some(raw)) => Ok(SentKey { key, raw: raw.clone() }),

@@ -8,9 +8,12 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 use protocol::Millis;
+use protocol::response::Measure;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::measure::Measuring;
 use super::upstream::Reply;
 
 /// A body of which the first part was buffered and the rest flows on from the upstream.
@@ -22,11 +25,19 @@ pub(crate) struct Rest {
     reply: Option<Reply>,
     /// For how long the rest is read after the client has left.
     patience: Millis,
+    measuring: Measuring,
 }
 
 impl Rest {
     pub(crate) fn new(buffered: Bytes, reply: Reply, patience: Millis) -> Self {
-        Self { buffered, reply: Some(reply), patience }
+        let mut measuring = Measuring::default();
+        measuring.add(&buffered);
+        Self { buffered, reply: Some(reply), patience, measuring }
+    }
+
+    /// What is known of the whole body once it has ended.
+    pub(crate) fn measure(&mut self) -> oneshot::Receiver<Measure> {
+        self.measuring.measure()
     }
 
     /// As the body of an answer.
@@ -40,17 +51,19 @@ impl HttpBody for Rest {
     type Error = hyper::Error;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if !self.buffered.is_empty() {
-            let buffered = std::mem::take(&mut self.buffered);
+        let this = self.get_mut();
+        if !this.buffered.is_empty() {
+            let buffered = std::mem::take(&mut this.buffered);
             return Poll::Ready(Some(Ok(Frame::data(buffered))));
         }
-        let Some(reply) = &mut self.reply else { return Poll::Ready(None) };
-        let frame = std::task::ready!(Pin::new(reply).poll_frame(cx));
+        let Some(reply) = &mut this.reply else { return Poll::Ready(None) };
+        let frame = std::task::ready!(Pin::new(&mut *reply).poll_frame(cx));
+        see(&frame, reply, &mut this.measuring);
         if !matches!(frame, Some(Ok(_))) {
-            self.reply = None;
+            this.reply = None;
         }
         Poll::Ready(frame)
     }
@@ -78,12 +91,38 @@ impl Drop for Rest {
         let Some(mut reply) = self.reply.take().filter(|reply| !reply.is_end_stream()) else {
             return;
         };
+        let mut measuring = std::mem::take(&mut self.measuring);
         let patience = self.patience.to_std();
         // Without a runtime the process is ending, and the connection with it.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(timeout(patience, async move {
-                while let Some(Ok(_)) = reply.frame().await {}
+                loop {
+                    let frame = reply.frame().await;
+                    see(&frame, &reply, &mut measuring);
+                    if !matches!(frame, Some(Ok(_))) {
+                        return;
+                    }
+                }
             }));
         }
+    }
+}
+
+/// Measures a frame that goes by, and sees whether it was the last: whoever serves the body need
+/// not ask again when its length is known.
+fn see(
+    frame: &Option<Result<Frame<Bytes>, hyper::Error>>,
+    reply: &Reply,
+    measuring: &mut Measuring,
+) {
+    match frame {
+        Some(Ok(frame)) => {
+            frame.data_ref().into_iter().for_each(|data| measuring.add(data));
+            if reply.is_end_stream() {
+                measuring.finish();
+            }
+        }
+        Some(Err(_)) => {}
+        None => measuring.finish(),
     }
 }

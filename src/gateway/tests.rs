@@ -12,6 +12,7 @@ mod life;
 mod limits;
 mod neighbours;
 mod pass;
+mod profiles;
 mod serving;
 mod sub_accounts;
 mod tls;

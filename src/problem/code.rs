@@ -58,6 +58,8 @@ pub enum Code {
     OutcomeIndeterminate,
     /// The request was executed, but its response was not kept.
     ResponseNotReplayable,
+    /// The request was executed; its outcome is to be looked up where it is.
+    ReplayRedirect,
     /// The fence is not the current one.
     StaleFence,
     /// The record is in another state than the call needs.
@@ -88,6 +90,9 @@ pub enum Code {
 /// may have acted, title.
 type Row = (&'static str, u16, bool, Executed, &'static str);
 
+const ANOTHER_REQUEST: &str = "This key belongs to an earlier request that was different; where \
+    there is a list \"differs\", in these members of its body. Use a new key for a new request. \
+    This request was not executed.";
 /// The explanation of [`Code::KeyInProgress`].
 const IN_PROGRESS: &str = "A request with this key is being executed now. Send the same request \
     again after the time in Retry-After: it gets the first one's answer.";
@@ -109,7 +114,7 @@ const STOP: bool = false;
 
 impl Code {
     /// Every code, in the order in which the documentation lists them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::KeyMissing,
         Self::KeyMalformed,
         Self::KeyTooLong,
@@ -125,6 +130,7 @@ impl Code {
         Self::KeyInProgress,
         Self::OutcomeIndeterminate,
         Self::ResponseNotReplayable,
+        Self::ReplayRedirect,
         Self::StaleFence,
         Self::StateConflict,
         Self::KeyReused,
@@ -162,6 +168,7 @@ impl Code {
             Self::ResponseNotReplayable => {
                 ("response-not-replayable", 409, STOP, Yes, "Response not replayable")
             }
+            Self::ReplayRedirect => ("replay-redirect", 409, STOP, Yes, "See the resource"),
             Self::StaleFence => ("stale-fence", 409, STOP, Unknown, "Fence is not current"),
             Self::StateConflict => ("invalid-request", 409, STOP, Unknown, "Not in this state"),
             Self::KeyReused => ("key-reused", 422, STOP, No, "Key used with another request"),
@@ -234,16 +241,16 @@ impl Code {
                 "The request was executed, but its response was too large to be kept. Look the \
                  result up, where there is a Location by that."
             }
+            Self::ReplayRedirect => {
+                "The request was executed. Get the resource under Location to see its present \
+                 state: repeats of this operation are not answered with the first response."
+            }
             Self::StaleFence => {
                 "Another attempt holds this key by now, or its outcome is settled. Whoever is told \
                  this must not go on working under its old grant."
             }
             Self::StateConflict => "The record's present state does not allow this call.",
-            Self::KeyReused => {
-                "This key belongs to an earlier request that was different; where there is a list \
-                 \"differs\", in these members of its body. Use a new key for a new request. This \
-                 request was not executed."
-            }
+            Self::KeyReused => ANOTHER_REQUEST,
             Self::RateLimited => TOO_MANY_REQUESTS,
             Self::UpgradeRefused => "Connections cannot be upgraded to another protocol here.",
             Self::UpstreamUnreachable => {

@@ -1,25 +1,26 @@
-//! Problems: the only mapping from errors and refusals to statuses (RFC 9457).
+//! Problems: the only mapping from errors and refusals to statuses (RFC 9457), whatever an
+//! operation's clients want their errors to look like.
 //!
 //! A problem says in `code` what happened, in `retryable` whether the same request may be sent
 //! again unchanged, and in `executed` whether the upstream may have acted. Its `type` is a path on
 //! the same host that answers with an explanation, see [`page()`].
 
-use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use cluster::{Certainty, SubmitError};
-use http::header::{ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use protocol::key::KeyError;
-use protocol::response::StoredResponse;
 use protocol::{Millis, Outcome, Timestamp};
-use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 pub use code::{Code, Executed};
 pub use page::{PAGES, page};
+pub use style::{ErrorBody, PROBLEM, Style};
 
+mod body;
 mod code;
 mod page;
+mod style;
 #[cfg(test)]
 mod tests;
 
@@ -87,21 +88,6 @@ impl Problem {
         if differs.is_empty() { problem } else { problem.member("differs", differs) }
     }
 
-    /// The key's outcome is known, but its body was not kept.
-    pub fn not_replayable(response: &StoredResponse) -> Self {
-        let mut problem = Self::new(
-            Code::ResponseNotReplayable,
-            "the request was executed; its response was too large or too slow to be kept, and \
-             cannot be replayed",
-        )
-        .member("status_of_response", response.status);
-        let location = response.headers.iter().find(|header| header.name == LOCATION.as_str());
-        if let Some(value) = location.and_then(|h| HeaderValue::from_bytes(&h.value).ok()) {
-            problem.headers.insert(LOCATION, value);
-        }
-        problem
-    }
-
     /// The problem that renders a refusal decided at shard time `now`; `None` for an outcome that
     /// is not a refusal.
     ///
@@ -160,6 +146,11 @@ impl Problem {
         self.status
     }
 
+    /// The header lines that it is answered with in every style.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
     /// Answers with another status than the code's own, where a setting says so.
     #[must_use]
     pub fn with_status(mut self, status: StatusCode) -> Self {
@@ -209,23 +200,24 @@ impl Problem {
 }
 
 impl Problem {
-    /// The problem as a JSON document, counted and logged: it is about to be sent.
+    /// The problem as a JSON document in the default style: it is about to be sent.
     pub fn document(&self) -> Vec<u8> {
+        let instance = self.told();
+        body::write(self, ErrorBody::Problem, self.status, &instance)
+    }
+
+    /// Counts and logs that the problem is told to somebody, and names this occurrence.
+    fn told(&self) -> String {
         metrics::counter!(crate::api::metrics::PROBLEMS, "code" => self.code.name()).increment(1);
         let instance = instance();
         tracing::debug!(code = self.code.name(), %instance, "answered with a problem");
-        serde_json::to_vec(&Document { problem: self, instance: &instance })
-            .expect("a problem is strings, numbers and JSON values")
+        instance
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(self.document()));
-        *response.status_mut() = self.status;
-        *response.headers_mut() = *self.headers;
-        response.headers_mut().insert(CONTENT_TYPE, MEDIA_TYPE);
-        response
+        Style::DEFAULT.render(self)
     }
 }
 
@@ -256,31 +248,6 @@ impl From<KeyError> for Problem {
             KeyError::Malformed(_) => Code::KeyMalformed,
         };
         Self::new(code, error.to_string())
-    }
-}
-
-/// A problem as JSON.
-struct Document<'a> {
-    problem: &'a Problem,
-    instance: &'a str,
-}
-
-impl Serialize for Document<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let problem = self.problem;
-        let mut map = serializer.serialize_map(Some(8 + problem.members.len()))?;
-        map.serialize_entry("type", &format_args!("{PAGES}{}", problem.code.name()))?;
-        map.serialize_entry("title", problem.code.title())?;
-        map.serialize_entry("status", &problem.status.as_u16())?;
-        map.serialize_entry("detail", &problem.detail)?;
-        map.serialize_entry("instance", self.instance)?;
-        map.serialize_entry("code", problem.code.name())?;
-        map.serialize_entry("retryable", &problem.retryable)?;
-        map.serialize_entry("executed", problem.executed.as_str())?;
-        for (name, value) in &problem.members {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
     }
 }
 

@@ -17,7 +17,7 @@ use crate::time::Timestamp;
 /// key again.
 pub fn answer_applied(record: Option<&Record>, claim: &Claim, local: Timestamp) -> Option<Outcome> {
     match Row::at(local.plus(MAX_CLOCK_SKEW.times(2)), record) {
-        Row::Done(generation, completion) => Some(done(generation, completion, claim)),
+        Row::Done(generation, _) => Some(done(generation, claim)),
         _ => None,
     }
 }

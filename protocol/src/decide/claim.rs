@@ -5,7 +5,7 @@ use crate::lease::claim_ttl;
 use crate::record::{Generation, State, Tombstone, Watermark};
 use crate::time::Timestamp;
 
-use super::row::{Completion, Row};
+use super::row::Row;
 use super::{Context, Decision};
 
 pub(super) fn claim(context: &Context, row: Row<'_>, claim: &Claim) -> Decision {
@@ -15,7 +15,7 @@ pub(super) fn claim(context: &Context, row: Row<'_>, claim: &Claim) -> Decision 
         Row::Leased(generation, until) => leased(generation, until, claim),
         Row::Over(generation, watermark) => over(context, generation, watermark, claim),
         Row::Indeterminate(generation) => indeterminate(context, generation, claim),
-        Row::Done(generation, completion) => Decision::keep(done(generation, completion, claim)),
+        Row::Done(generation, _) => Decision::keep(done(generation, claim)),
         Row::Forgotten(_, until) => Decision::keep(Outcome::Forgetting { until }),
         Row::Lapsed(generation) => Decision::put(generation.buried(context), Outcome::Superseded),
     }
@@ -104,14 +104,10 @@ fn indeterminate(context: &Context, generation: &Generation, claim: &Claim) -> D
 }
 
 /// The outcome is known.
-pub(super) fn done(generation: &Generation, completion: Completion<'_>, claim: &Claim) -> Outcome {
+pub(super) fn done(generation: &Generation, claim: &Claim) -> Outcome {
     reused(generation, claim).unwrap_or_else(|| {
-        Outcome::Replay(Box::new(Replay {
-            response: completion.first().response.clone(),
-            generation: generation.id,
-            completed_at: completion.completed_at,
-            retain_until: completion.retain_until,
-        }))
+        let replay = Replay::of(generation).expect("a completed record holds its first outcome");
+        Outcome::Replay(Box::new(replay))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::command::{Grant, Outcome};
 use crate::record::{Generation, State};
-use crate::response::StoredResponse;
+use crate::response::{StoredBody, StoredResponse};
 use crate::time::Millis;
 
 use super::row::Row;
@@ -29,7 +29,8 @@ pub(super) fn renew(
 }
 
 /// Stores the outcome. It also settles a record whose lease has ended, as long as nobody else has
-/// taken over or decided; and it may come twice.
+/// taken over or decided; and it may come twice. Of a body that was not kept, it may come once more
+/// with what is known of it by then.
 pub(super) fn complete(
     context: &Context,
     row: Row<'_>,
@@ -41,8 +42,14 @@ pub(super) fn complete(
         return Some(Decision::put(generation.in_state(done), Outcome::Completed));
     }
     let Row::Done(generation, done) = row else { return None };
-    let again = proves(generation, grant) && done.first().response == *response;
-    again.then(|| Decision::keep(Outcome::Completed))
+    let first = &done.first().response;
+    if !proves(generation, grant) || !first.is_same_answer(response) {
+        return None;
+    }
+    if first.body == response.body || response.body == StoredBody::Omitted {
+        return Some(Decision::keep(Outcome::Completed));
+    }
+    Some(Decision::put(generation.in_state(done.measured(response)), Outcome::Completed))
 }
 
 /// Gives the grant back, since nothing was sent under it. The key is free at once, unless an

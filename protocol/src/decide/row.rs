@@ -1,6 +1,7 @@
 //! The row of the decision table that a record stands in.
 
 use crate::record::{Generation, Record, Revision, State, Tombstone, Watermark};
+use crate::response::StoredResponse;
 use crate::time::Timestamp;
 
 /// The row of the decision table that a record stands in at some time; the parent module says when
@@ -71,6 +72,18 @@ impl Completion<'_> {
     /// The first outcome.
     pub(super) fn first(&self) -> &Revision {
         self.revisions.first().expect("a completed record holds its first outcome")
+    }
+
+    /// The same, where the first outcome is known as `response` by now.
+    pub(super) fn measured(&self, response: &StoredResponse) -> State {
+        let first = Revision { at: self.first().at, response: response.clone() };
+        let later = self.revisions.iter().skip(1).cloned();
+        State::Done {
+            completed_at: self.completed_at,
+            retain_until: self.retain_until,
+            revisions: std::iter::once(first).chain(later).collect(),
+            by_operator: self.by_operator,
+        }
     }
 
     /// The newest revision of the outcome.

@@ -1,11 +1,11 @@
-//! The bounds of a record, and what may be said without the log. What each command does is tested
-//! against the table in `tests/table.rs`.
+//! The bounds of a record, what is learned of a body late, and what may be said without the log.
+//! What each command does is tested against the table in `tests/table.rs`.
 
 use crate::Fingerprint;
-use crate::command::{Basis, Claim, Verdict};
+use crate::command::{Basis, Claim, Grant, Verdict};
 use crate::lease::{HolderId, MAX_CLOCK_SKEW, Token};
 use crate::record::{HISTORY_MAX, OnUnknown, Retention, Terms};
-use crate::response::StoredBody;
+use crate::response::{Measure, StoredBody};
 use crate::scope::RecordName;
 use crate::time::Millis;
 
@@ -33,17 +33,70 @@ fn a_record_remembers_only_the_newest_decisions() {
 /// What an operator's release makes of an indeterminate record with this history.
 fn released(history: Vec<Resolution>) -> Next {
     let generation = generation(State::Indeterminate { since: Timestamp::ZERO }, history);
-    let fence = generation.fence;
-    let context = Context { now: NOW, index: 7, epoch: 0, next_fence: Fence::new(0, 99) };
     let command = Command::Resolve {
         name: RecordName::from_bytes(vec![1]),
-        fence,
+        fence: generation.fence,
         verdict: Verdict::Released,
         by: "ann".to_owned(),
         reason: "checked".to_owned(),
         force: false,
     };
-    decide(&context, Some(&generation.into()), &command).next
+    decided(&generation, &command).next
+}
+
+#[test]
+fn what_is_known_of_an_omitted_body_is_added_once_and_never_taken_back() {
+    let measure = |bytes| StoredBody::Measured(Measure { bytes, sha256: [7; 32] });
+    let omitted = done(vec![answer(201, StoredBody::Omitted), answer(200, whole("refunded"))]);
+    let told = complete(answer(201, measure(9)));
+    let Decision { next: Next::Put(Record::Live(known)), outcome, .. } = decided(&omitted, &told)
+    else {
+        panic!("the record holds what is known")
+    };
+    assert_eq!(outcome, Outcome::Completed);
+    let wanted = done(vec![answer(201, measure(9)), answer(200, whole("refunded"))]);
+    assert_eq!(*known, wanted);
+
+    // The marker itself may come again, from a copy that was delayed; and so may the measure.
+    for repeated in [StoredBody::Omitted, measure(9)] {
+        let decision = decided(&wanted, &complete(answer(201, repeated)));
+        assert_eq!((decision.next, decision.outcome), (Next::Keep, Outcome::Completed));
+    }
+    for other in [answer(201, measure(8)), answer(202, measure(9)), answer(201, whole("late"))] {
+        for record in [&omitted, &wanted] {
+            let decision = decided(record, &complete(other.clone()));
+            let says_more = record == &omitted && other == answer(201, measure(8));
+            assert_eq!(matches!(decision.outcome, Outcome::Stale { .. }), !says_more, "{other:?}");
+        }
+    }
+    let kept = done(vec![answer(201, whole("all of it"))]);
+    let decision = decided(&kept, &told);
+    assert!(matches!(decision.outcome, Outcome::Stale { .. }), "{decision:?}");
+}
+
+fn decided(generation: &Generation, command: &Command) -> Decision {
+    let context = Context { now: NOW, index: 7, epoch: 0, next_fence: Fence::new(0, 99) };
+    decide(&context, Some(&generation.clone().into()), command)
+}
+
+fn complete(response: StoredResponse) -> Command {
+    let grant = Grant { fence: Fence::new(0, 50), token: Token::new([0; 16]) };
+    Command::Complete { name: RecordName::from_bytes(vec![1]), grant, response }
+}
+
+fn answer(status: u16, body: StoredBody) -> StoredResponse {
+    StoredResponse { status, headers: vec![], body }
+}
+
+fn whole(text: &str) -> StoredBody {
+    StoredBody::Whole(text.into())
+}
+
+fn done(answers: Vec<StoredResponse>) -> Generation {
+    let at = Timestamp::ZERO;
+    let revisions = answers.into_iter().map(|response| Revision { at, response }).collect();
+    let state = State::Done { completed_at: at, retain_until: None, revisions, by_operator: false };
+    generation(state, Vec::new())
 }
 
 fn generation(state: State, history: Vec<Resolution>) -> Generation {

@@ -2,7 +2,7 @@
 
 use crate::command::{Command, Decided, Grant, Outcome, Replay};
 use crate::lease::Fence;
-use crate::record::{Record, State};
+use crate::record::Record;
 use crate::response::StoredResponse;
 use crate::time::{Millis, Timestamp};
 
@@ -253,16 +253,7 @@ impl Execution {
 /// fence's own when the fence lies between its first and its current one.
 fn outcome_of(record: &Record, fence: Fence, now: Timestamp) -> Option<Replay> {
     let Record::Live(generation) = record else { return None };
-    let State::Done { completed_at, retain_until, revisions, .. } = &generation.state else {
-        return None;
-    };
     let own = generation.id <= fence && fence <= generation.fence;
-    let live = retain_until.is_none_or(|until| now < until);
-    let first = revisions.first().filter(|_| own && live)?;
-    Some(Replay {
-        response: first.response.clone(),
-        generation: generation.id,
-        completed_at: *completed_at,
-        retain_until: *retain_until,
-    })
+    let live = |replay: &Replay| replay.retain_until.is_none_or(|until| now < until);
+    Replay::of(generation).filter(|replay| own && live(replay))
 }

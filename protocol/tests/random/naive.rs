@@ -94,6 +94,7 @@ impl Naive {
         if key.done {
             return Outcome::Replay(Box::new(Replay {
                 response: key.answers[0].clone(),
+                newest: key.answers[1..].last().cloned(),
                 generation: number(key.generation),
                 completed_at: at(key.completed),
                 retain_until: (key.end != NEVER).then(|| at(key.end)),

@@ -93,10 +93,11 @@ fn decision(decision: &Resolution) -> String {
 }
 
 fn replay(replay: &Replay) -> String {
-    let Replay { response, generation, completed_at, retain_until } = replay;
+    let Replay { response, newest, generation, completed_at, retain_until } = replay;
     let kept = retain_until.map_or_else(|| "for ever".to_owned(), until);
+    let newest = newest.as_ref().map_or_else(String::new, |it| format!(" (now {})", body(it)));
     let (body, at) = (body(response), time(*completed_at));
-    format!("replay of generation {generation}: {body}, completed at {at}, kept {kept}")
+    format!("replay of generation {generation}: {body}{newest}, completed at {at}, kept {kept}")
 }
 
 fn proof(grant: &Grant) -> String {

@@ -221,6 +221,7 @@ impl Case<'_> {
         match self.live().state {
             State::Done { completed_at, retain_until, .. } => Outcome::Replay(Box::new(Replay {
                 response: fixture::response("outcome 0"),
+                newest: self.revisions()[1..].last().map(|newest| newest.response.clone()),
                 generation: fence(50),
                 completed_at,
                 retain_until,

@@ -3,9 +3,8 @@
 use std::io::Write;
 
 use axum::response::Response;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use protocol::command::{Grant, Replay};
-use protocol::response::StoredBody;
 use protocol::{Decided, Fence, Millis, Outcome, Timestamp};
 use serde::Serialize;
 use serde_json::json;
@@ -14,6 +13,7 @@ use super::response::Shown;
 use crate::api::json;
 use crate::config::Operation;
 use crate::problem::{Code, Problem};
+use crate::replay::{EXPIRES, Repeat};
 
 /// Enough for the answer to a granted claim, so that it is written into one piece of memory.
 const GRANTED_BYTES: usize = 192;
@@ -24,6 +24,9 @@ struct Replayed<'a> {
     state: &'static str,
     replayed: bool,
     response: Shown<'a>,
+    /// Whether there is a newer revision, where the operation wants that told.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stale: bool,
     /// `null`: for ever.
     expires_in_s: Option<u64>,
 }
@@ -43,14 +46,20 @@ pub(super) fn granted(grant: &Grant, attempt_no: u32, rest: Millis) -> Response 
     json(StatusCode::CREATED, body)
 }
 
-/// The key was completed before.
-pub(super) fn replayed(replay: &Replay, now: Timestamp) -> Result<Response, Problem> {
-    if replay.response.body == StoredBody::Omitted {
-        return Err(Problem::not_replayable(&replay.response));
-    }
-    let response = Shown::new(&replay.response);
+/// The key was completed before: the same answer that a repeat gets through the gateway.
+pub(super) fn replayed(
+    operation: &Operation,
+    replay: Replay,
+    now: Timestamp,
+) -> Result<Response, Problem> {
     let expires_in_s = replay.retain_until.map(|end| end.since(now).get() / 1000);
-    Ok(rendered(&Replayed { state: "completed", replayed: true, response, expires_in_s }))
+    let Repeat { response, stale } =
+        Repeat::by(operation.replay, replay).map_err(|problem| match expires_in_s {
+            Some(left) => problem.header(EXPIRES, HeaderValue::from(left)),
+            None => problem,
+        })?;
+    let response = Shown::new(&response);
+    Ok(rendered(&Replayed { state: "completed", replayed: true, response, stale, expires_in_s }))
 }
 
 /// The lease goes on.

@@ -51,19 +51,21 @@ pub(in crate::api) async fn claim<J: Judge>(
         token: Token::new(rand::random()),
         name: target.name,
     };
-    let decided = submit::claim(&api.judge, &mut claim, &subject, call.deadline).await?;
+    let replay = operation.replay;
+    let decided = submit::claim(&api.judge, &mut claim, &subject, replay, call.deadline).await?;
     metrics::decided(started.elapsed());
-    match &decided.outcome {
+    let now = decided.basis.time;
+    match decided.outcome {
         Outcome::Granted { grant, attempt_no, lease_until, .. } => {
             metrics::granted();
-            let rest = rest_of_lease(*lease_until, decided.basis.time, started);
-            Ok(answer::granted(grant, *attempt_no, rest))
+            let rest = rest_of_lease(lease_until, now, started);
+            Ok(answer::granted(&grant, attempt_no, rest))
         }
         Outcome::Replay(replay) => {
             metrics::replayed();
-            answer::replayed(replay, decided.basis.time)
+            answer::replayed(operation, *replay, now)
         }
-        Outcome::Reused { stored } => Err(Problem::reused(subject.differences(stored))),
+        Outcome::Reused { stored } => Err(Problem::reused(subject.differences(&stored))),
         _ => Err(answer::refused(&decided, operation)),
     }
 }

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use super::body::{ResponseBody, base64_bytes};
 use crate::config::Operation;
 use crate::problem::{Code, Problem};
+use crate::replay::digest_text;
 
 /// The media type that a `json` body has, unless its headers say otherwise.
 const JSON: &str = "application/json";
@@ -103,6 +104,11 @@ pub(in crate::api) struct Shown<'a> {
     /// Whether there was a body that was too large to keep.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     body_omitted: bool,
+    /// The length of such a body, and its digest as RFC 9530 writes one, once they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_digest: Option<String>,
 }
 
 impl<'a> Shown<'a> {
@@ -112,7 +118,11 @@ impl<'a> Shown<'a> {
         });
         let body = match &response.body {
             StoredBody::Whole(body) => Some(body),
-            StoredBody::Omitted => None,
+            StoredBody::Omitted | StoredBody::Measured(_) => None,
+        };
+        let measure = match &response.body {
+            StoredBody::Measured(measure) => Some(measure),
+            StoredBody::Whole(_) | StoredBody::Omitted => None,
         };
         let document = body.filter(|_| is_json).and_then(|body| serde_json::from_slice(body).ok());
         Self {
@@ -121,6 +131,8 @@ impl<'a> Shown<'a> {
             body_base64: body.map(|body| BASE64.encode(body)),
             json: document,
             body_omitted: body.is_none(),
+            body_bytes: measure.map(|measure| measure.bytes),
+            body_digest: measure.map(digest_text),
         }
     }
 }

@@ -6,6 +6,7 @@ use cluster::{Certainty, SubmitError};
 use protocol::fingerprint::Print;
 use protocol::{Basis, Claim, Command, Decided, Outcome};
 
+use crate::config::ReplayMode;
 use crate::judge::Judge;
 use crate::problem::{Executed, Problem};
 use crate::subject::Subject;
@@ -30,12 +31,18 @@ pub(super) async fn claim<J: Judge>(
     judge: &J,
     claim: &mut Claim,
     subject: &Subject,
+    replay: ReplayMode,
     deadline: Instant,
 ) -> Result<Decided, Problem> {
     let mut heard: Option<Basis> = None;
     for _ in 0..TRIES_MAX {
         claim.seen = freshest(judge.seen(&claim.name)?, heard);
-        let decided = match judge.answer_applied(claim) {
+        // A replica may miss a revision that the log has.
+        let applied = match replay {
+            ReplayMode::Snapshot => judge.answer_applied(claim),
+            _ => None,
+        };
+        let decided = match applied {
             Some(decided) => Ok(decided),
             None => judge.submit(Command::Claim(claim.clone()), deadline).await,
         };

@@ -54,6 +54,18 @@ match = "POST /split"
 name = "split"
 scope_by = ["json:/merchant", "header:Account"]
 [[operation]]
+match = "POST /latest"
+name = "latest"
+replay = "latest"
+[[operation]]
+match = "POST /fresh"
+name = "fresh"
+replay = "snapshot+freshness"
+[[operation]]
+match = "POST /elsewhere"
+name = "elsewhere"
+replay = "redirect"
+[[operation]]
 match = "POST /safe"
 name = "safe"
 on_unknown = "takeover"
@@ -337,6 +349,37 @@ async fn a_record_shows_its_state_times_and_revisions() {
 
     served.judge.advance(Millis::from_secs(2 * 86_400));
     assert_problem(&served.look_up("a").await, 404, "not-found");
+}
+
+#[tokio::test]
+async fn a_repeat_gets_what_its_operation_says() {
+    let served = serve();
+    for (operation, status, code, stale) in [
+        ("orders", 202, None, false),
+        ("latest", 200, None, false),
+        ("fresh", 202, None, true),
+        ("elsewhere", 409, Some("replay-redirect"), false),
+    ] {
+        let body = |attempt: &str| with(claim_body(attempt), "operation", json!(operation));
+        let claimed = served.call("", body("1")).await.body;
+        let grant = json!({"operation": operation, "key": "k",
+            "fence": claimed["fence"], "token": claimed["token"]});
+        let first = json!({"status": 202, "headers": [["location", "/orders/1"]]});
+        assert_eq!(served.call("/complete", with(grant, "response", first)).await.status, 200);
+        let revise = json!({"operation": operation, "key": "k", "response": {"status": 200}});
+        assert_eq!(served.call("/revise", revise).await.status, 200);
+
+        let repeat = served.call("", body("2")).await;
+        assert_eq!(repeat.body["stale"].as_bool().unwrap_or(false), stale, "{operation}");
+        match code {
+            None => assert_eq!(repeat.body["response"]["status"], status, "{operation}"),
+            Some(code) => {
+                assert_problem(&repeat, status, code);
+                assert_eq!(repeat.headers["location"], "/orders/1");
+                assert!(repeat.headers.contains_key("idempotency-expires"));
+            }
+        }
+    }
 }
 
 #[tokio::test]

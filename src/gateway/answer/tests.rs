@@ -9,6 +9,8 @@ fn terms() -> Terms {
     Terms {
         retention: Retention::For(Millis::from_secs(60)),
         indeterminate_status: StatusCode::CONFLICT,
+        replay: ReplayMode::Snapshot,
+        style: Style::DEFAULT,
     }
 }
 
@@ -62,6 +64,7 @@ fn a_replay_tells_how_long_the_record_lives() {
             headers: vec![StoredHeader { name: "etag".into(), value: b"\"1\"".to_vec() }],
             body: StoredBody::Whole(b"ok".to_vec()),
         },
+        newest: None,
         generation: Fence::new(0, 1),
         completed_at: Timestamp::ZERO,
         retain_until,

@@ -122,9 +122,13 @@ impl Seen {
 
     /// The code of the problem that this is.
     fn code(&self) -> String {
+        self.problem()["code"].as_str().unwrap().to_owned()
+    }
+
+    /// The problem that this is.
+    fn problem(&self) -> serde_json::Value {
         assert_eq!(self.header("content-type"), Some("application/problem+json"));
-        let problem: serde_json::Value = serde_json::from_slice(&self.body).unwrap();
-        problem["code"].as_str().unwrap().to_owned()
+        serde_json::from_slice(&self.body).unwrap()
     }
 
     fn is_replay(&self) -> bool {

@@ -2,6 +2,7 @@ use futures_util::stream;
 use http::Request;
 
 use super::*;
+use crate::gateway::tests::operation;
 
 fn head(request: http::request::Builder) -> Parts {
     request.body(()).unwrap().into_parts().0
@@ -53,12 +54,27 @@ fn a_key_is_found_in_any_accepted_header() {
     let with = |name: &'static str, value: &'static str| {
         head(Request::post("/").header(name, value)).headers
     };
-    let sent = sent_key(&with("x-key", "\"a b\""), &accepted, 255).unwrap();
+    let operation = Operation { headers: accepted.to_vec(), ..operation() };
+    let sent = sent_key(&with("x-key", "\"a b\""), &operation).unwrap();
     assert_eq!((sent.key.as_str(), sent.raw.as_bytes()), ("a b", &b"\"a b\""[..]));
     assert!(brings_key(&with("x-key", ""), &accepted));
     assert!(!brings_key(&with("x-other", "k"), &accepted));
-    let missing = sent_key(&with("x-other", "k"), &accepted, 255).unwrap_err();
+    let missing = sent_key(&with("x-other", "k"), &operation).unwrap_err();
     assert_eq!(missing.code(), Code::KeyMissing);
-    let malformed = sent_key(&with("x-key", ""), &accepted, 255).unwrap_err();
+    let malformed = sent_key(&with("x-key", ""), &operation).unwrap_err();
     assert_eq!(malformed.code(), Code::KeyMalformed);
+}
+
+#[test]
+fn an_operation_may_take_quoted_keys_only() {
+    let operation = Operation { quoted_keys: true, ..operation() };
+    let sent = |value: &'static str| {
+        let headers = head(Request::post("/").header("idempotency-key", value)).headers;
+        sent_key(&headers, &operation).map(|sent| sent.key.as_str().to_owned())
+    };
+    assert_eq!(sent("\"k\"").unwrap(), "k");
+    assert_eq!(sent(" \"k\";a=1").unwrap(), "k");
+    for bare in ["k", "k\"", "'k'", "?1", ":aw==:"] {
+        assert_eq!(sent(bare).unwrap_err().code(), Code::KeyMalformed, "{bare}");
+    }
 }

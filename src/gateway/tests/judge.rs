@@ -147,6 +147,11 @@ impl TestJudge {
         record
     }
 
+    /// The name of the only record there is.
+    pub(in crate::gateway) fn name(&self) -> Option<RecordName> {
+        self.0.state.lock().unwrap().records.iter().map(|(name, _)| name.clone()).next()
+    }
+
     /// Decides one more command, as another process would.
     pub(in crate::gateway) fn decide(&self, command: Command) -> Decided {
         let at = self.wall();

@@ -20,6 +20,7 @@ fn every_refusal_is_the_clients_answer_and_ends_the_execution() {
     let stored = Box::new(Print::from(Fingerprint { version: 1, digest: [8; 32] }));
     let replay = Replay {
         response: response(201),
+        newest: None,
         generation: Fence::new(0, 1),
         completed_at: leader_time(1),
         retain_until: None,

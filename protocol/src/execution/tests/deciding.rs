@@ -109,6 +109,7 @@ fn there_is_one_decision_for_a_grant() {
 fn a_lost_grant_is_answered_from_the_record_and_never_with_the_gateways_own_answer() {
     let replay = Answer::Replay(Box::new(Replay {
         response: response(200),
+        newest: Some(response(299)),
         generation: Fence::new(0, 3),
         completed_at: leader_time(BEGUN),
         retain_until: Some(leader_time(BEGUN + 1)),

@@ -1,5 +1,9 @@
 //! What clients are answered, and what is stored, when nothing but the upstream surprises.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use sha2::{Digest, Sha256};
+
 use super::*;
 
 #[tokio::test]
@@ -176,6 +180,14 @@ async fn c55_an_oversize_answer_reaches_its_client_and_never_runs_again() {
     }
     assert_eq!(bench.ask("y").await.code(), "key-reused");
     assert_eq!(stub.seen().len(), 1);
+
+    // The body has gone by, so what is known of it can be told.
+    bench.judge.until(Kind::Complete, 2).await;
+    let again = bench.ask("x").await.problem();
+    assert_eq!(again["status_of_response"], 201);
+    assert_eq!(again["bytes_of_response"], 1 << 20);
+    let digest = BASE64.encode(Sha256::digest(&body));
+    assert_eq!(again["digest_of_response"], format!("sha-256=:{digest}:"));
 }
 
 #[tokio::test]
