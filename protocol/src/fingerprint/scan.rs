@@ -14,28 +14,28 @@ pub(super) fn end_of_string(text: &[u8], at: usize) -> usize {
 
 /// Where the value that begins at `at` ends.
 pub(super) fn end_of_value(text: &[u8], at: usize) -> usize {
-    let (mut at, mut open) = (at, 0_usize);
-    loop {
+    let mut at = match text[at] {
+        b'"' => return end_of_string(text, at),
+        b'{' | b'[' => at + 1,
+        _ => {
+            let end = |byte: &u8| matches!(byte, b',' | b'}' | b']');
+            return text[at..].iter().position(end).map_or(text.len(), |length| at + length);
+        }
+    };
+    let mut open = 1_usize;
+    while open > 0 {
         match text[at] {
-            b'"' => at = end_of_string(text, at),
-            b'{' | b'[' => {
-                open += 1;
-                at += 1;
+            b'"' => {
+                at = end_of_string(text, at);
+                continue;
             }
-            b'}' | b']' => {
-                open -= 1;
-                at += 1;
-            }
-            b',' | b':' => at += 1,
-            _ => {
-                let end = |byte: &u8| matches!(byte, b',' | b'}' | b']');
-                at += text[at..].iter().position(end).unwrap_or(text.len() - at);
-            }
+            b'{' | b'[' => open += 1,
+            b'}' | b']' => open -= 1,
+            _ => {}
         }
-        if open == 0 {
-            return at;
-        }
+        at += 1;
     }
+    at
 }
 
 #[cfg(test)]

@@ -54,8 +54,8 @@ struct Walk<'t> {
 }
 
 impl Walk<'_> {
-    /// Notes the value at `at`, and those within it, unless it has no pointer or too many are
-    /// there; returns where it ends.
+    /// Notes the value at `at`, and those within it, unless it has no pointer; returns where it
+    /// ends. There is room for it at its level.
     fn value(
         &mut self,
         at: usize,
@@ -63,8 +63,7 @@ impl Walk<'_> {
         pointer: Option<String>,
         parent: Option<usize>,
     ) -> usize {
-        let room = self.levels.get(level).is_some_and(|members| members.len() < MEMBERS_MAX);
-        let Some(pointer) = pointer.filter(|_| room) else { return end_of_value(self.text, at) };
+        let Some(pointer) = pointer else { return end_of_value(self.text, at) };
         let nth = self.levels[level].len();
         let member = Member { pointer: pointer.clone(), text: &[], count: None, told: 0, parent };
         self.levels[level].push(member);
@@ -86,24 +85,30 @@ impl Walk<'_> {
         let (mut at, mut count) = (at + 1, 0);
         while !matches!(self.text[at], b'}' | b']') {
             at += usize::from(self.text[at] == b',');
-            let name = if is_object {
-                let end = end_of_string(self.text, at);
-                let literal = &self.text[at..end];
-                at = end + 1;
-                (literal.len() <= POINTER_BYTES_MAX).then(|| decoded(literal)).flatten()
-            } else {
-                Some(count.to_string())
+            let name = at;
+            if is_object {
+                at = end_of_string(self.text, at) + 1;
+            }
+            count += 1;
+            if self.levels[level + 1].len() == MEMBERS_MAX {
+                at = end_of_value(self.text, at);
+                continue;
+            }
+            let name = match is_object {
+                true => decoded(&self.text[name..at - 1]),
+                false => Some((count - 1).to_string()),
             };
             let member = name.map(|name| format!("{pointer}/{}", escaped(&name)));
             let member = member.filter(|pointer| pointer.len() <= POINTER_BYTES_MAX);
             at = self.value(at, level + 1, member, Some(nth));
-            count += 1;
         }
         (at + 1, count)
     }
 }
 
-/// The name that a canonical string literal stands for.
+/// The name that a canonical string literal stands for; `None` for one that is too long for a
+/// pointer.
 fn decoded(literal: &[u8]) -> Option<String> {
-    serde_json::from_slice(literal).ok()
+    let fits = literal.len() <= POINTER_BYTES_MAX;
+    fits.then(|| serde_json::from_slice(literal).ok()).flatten()
 }
