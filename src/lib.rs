@@ -25,3 +25,4 @@ mod sub_account;
 mod subject;
 pub mod telemetry;
 pub mod tenant;
+pub mod terms;

@@ -1,8 +1,9 @@
-//! What is served on `[api]`: the claims API, the admin API, health and metrics.
+//! What is served on `[api]`: the claims API, the admin API, the terms, health and metrics.
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::header::CONTENT_TYPE;
@@ -15,6 +16,7 @@ use crate::judge::Judge;
 use crate::problem::{Code, Problem};
 use crate::rate_limit::RateLimits;
 use crate::tenant::Tenants;
+use crate::terms::{self, Published};
 
 mod admin;
 mod claims;
@@ -33,6 +35,7 @@ pub(crate) struct Api<J> {
     admins: Admins,
     rates: RateLimits,
     metrics: PrometheusHandle,
+    terms: Published,
 }
 
 /// The router of the API, for [`listener::serve`](crate::listener::serve).
@@ -40,7 +43,8 @@ pub fn router<J: Judge>(judge: J, policy: Arc<Policy>, metrics: PrometheusHandle
     let (tenants, admins) = (Tenants::new(&policy), Admins::new(&policy));
     let clock = judge.clone();
     let rates = RateLimits::new(&policy, Arc::new(move || clock.boot()));
-    let api = Arc::new(Api { judge, policy, tenants, admins, rates, metrics });
+    let terms = Published::new(None);
+    let api = Arc::new(Api { judge, policy, tenants, admins, rates, metrics, terms });
     Router::new()
         .route("/v1/claims", post(claims::claim::<J>).get(claims::read::<J>))
         .route("/v1/claims/renew", post(claims::renew::<J>))
@@ -54,10 +58,20 @@ pub fn router<J: Judge>(judge: J, policy: Arc<Policy>, metrics: PrometheusHandle
         .route("/v1/admin/records/forget", post(admin::forget::<J>))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready::<J>))
+        .route(terms::PATH, get(published::<J>))
         .route("/metrics", get(metrics::render::<J>))
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
         .with_state(api)
+}
+
+/// The terms, which claims are made under as well.
+async fn published<J: Judge>(State(api): State<Arc<Api<J>>>, request: Request) -> Response {
+    let (method, headers) = (request.method(), request.headers());
+    match api.terms.answer(&api.policy, method, request.uri().path(), headers) {
+        Some(terms) => terms,
+        None => nothing_here().await.into_response(),
+    }
 }
 
 async fn nothing_here() -> Problem {

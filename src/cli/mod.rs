@@ -24,6 +24,7 @@ mod hash_key;
 mod hosting;
 mod records;
 mod serve;
+mod terms;
 
 /// Makes a POST happen once: an idempotency gateway and claims API over a replicated log.
 #[derive(Debug, Parser)]
@@ -41,6 +42,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Look at configuration files
     Config(config_check::ConfigArgs),
+    /// Print what the clients of each operation may rely on
+    Terms(terms::TermsArgs),
     /// Make the digest under which a policy keeps an API key
     HashKey(hash_key::HashKeyArgs),
     /// Look at records and settle what nobody can tell
@@ -82,6 +85,7 @@ pub fn run() -> ExitCode {
         Command::Dev(args) => dev::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Config(args) => config_check::run(&args),
+        Command::Terms(args) => terms::run(&args),
         Command::HashKey(args) => hash_key::run(&args),
         Command::Records(args) => records::run(&args),
         Command::Bench(args) => bench::run(&args).map_err(Failure::Says),

@@ -335,6 +335,11 @@ impl Policy {
         self.named(name).unwrap_or_else(unlisted)
     }
 
+    /// The settings of every route that is not listed.
+    pub fn unlisted(&self) -> &Operation {
+        &self.unlisted
+    }
+
     /// The listed operations.
     pub fn operations(&self) -> &[Operation] {
         &self.operations

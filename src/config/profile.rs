@@ -34,6 +34,12 @@ impl ReplayMode {
         ("redirect", Self::Redirect),
         ("snapshot+freshness", Self::SnapshotFreshness),
     ];
+
+    /// The mode as a policy spells it.
+    pub fn name(self) -> &'static str {
+        let word = Self::WORDS.iter().find(|(_, mode)| *mode == self);
+        word.map_or("snapshot", |(word, _)| word)
+    }
 }
 
 /// A set of defaults.
@@ -139,12 +145,7 @@ pub(super) fn needs_retention(section: &Section<'_>, profile: Profile) {
 /// How clients are told of problems.
 pub(super) fn style(section: &Section<'_>, profile: Profile) -> Option<Style> {
     let preset = profile.preset().style;
-    let words = [
-        ("problem+json", ErrorBody::Problem),
-        ("stripe", ErrorBody::Stripe),
-        ("adyen", ErrorBody::Adyen),
-        ("paypal", ErrorBody::Paypal),
-    ];
+    let words = ErrorBody::ALL.map(|body| (body.name(), body));
     let errors = section.choice("error_body", &words);
     let errors = section.settled("error_body", errors, preset.errors);
     let status = section.number("mismatch_status", 400..=499);

@@ -15,6 +15,8 @@ mod percent;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     method: Method,
+    /// The path as the policy writes it, with its parameters' names.
+    path: String,
     segments: Vec<Segment>,
 }
 
@@ -76,7 +78,17 @@ impl Route {
         if inner_empty || normal.iter().map(|s| &**s).ne(path.split('/')) {
             return Err(RouteError::Path);
         }
-        Ok(Self { method, segments })
+        Ok(Self { method, path: plain.clone(), segments })
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The path as the policy writes it: `/v1/charges/{id}/capture`.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// Whether a request is one of this route.

@@ -54,6 +54,7 @@ use crate::problem::{Code, Problem};
 use crate::rate_limit::RateLimits;
 use crate::subject::{Described, Subject, What};
 use crate::tenant::{Identity, Tenants, Use};
+use crate::terms::Published;
 
 /// The most executions under way. Each may hold a request and an answer of up to a mebibyte, and
 /// usually holds a few kilobytes. A shard that is lost for long fills this up with outcomes that
@@ -74,6 +75,7 @@ struct Shared<J> {
     settings: GatewaySettings,
     upstream: Upstream,
     executions: Arc<Semaphore>,
+    terms: Published,
 }
 
 impl<J: Judge> Gateway<J> {
@@ -84,7 +86,9 @@ impl<J: Judge> Gateway<J> {
         let rates = RateLimits::new(&policy, Arc::clone(&clock));
         let upstream = Upstream::new(&settings.upstream, settings.upstream_tls.as_ref(), clock);
         let executions = Arc::new(Semaphore::new(EXECUTIONS_MAX as usize));
-        let shared = Shared { judge, policy, tenants, rates, settings, upstream, executions };
+        let terms = Published::new(Some((&settings).into()));
+        let shared =
+            Shared { judge, policy, tenants, rates, settings, upstream, executions, terms };
         Self { shared: Arc::new(shared) }
     }
 
@@ -107,6 +111,10 @@ impl<J: Judge> Gateway<J> {
             head.headers.insert(HOST, self.shared.upstream.authority());
         }
         let policy = &self.shared.policy;
+        let terms = &self.shared.terms;
+        if let Some(terms) = terms.answer(policy, &head.method, head.uri.path(), &head.headers) {
+            return terms;
+        }
         let (matched, course) =
             operations::course(policy, &head.method, head.uri.path(), &head.headers);
         let style = matched.operation.style;

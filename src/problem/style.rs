@@ -76,7 +76,21 @@ impl Style {
 }
 
 impl ErrorBody {
-    fn media_type(self) -> HeaderValue {
+    /// Every error object.
+    pub const ALL: [Self; 4] = [Self::Problem, Self::Stripe, Self::Adyen, Self::Paypal];
+
+    /// The error object as a policy spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Problem => "problem+json",
+            Self::Stripe => "stripe",
+            Self::Adyen => "adyen",
+            Self::Paypal => "paypal",
+        }
+    }
+
+    /// Its media type.
+    pub fn media_type(self) -> HeaderValue {
         match self {
             Self::Problem => MEDIA_TYPE,
             Self::Stripe | Self::Adyen | Self::Paypal => {

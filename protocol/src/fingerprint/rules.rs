@@ -156,6 +156,22 @@ impl Rules {
         *self == Self::DEFAULT
     }
 
+    /// The places that do not count.
+    pub fn ignored_places(&self) -> &[Place] {
+        match &self.counted {
+            Counted::AllBut(places) => places,
+            Counted::All | Counted::Only(_) => &[],
+        }
+    }
+
+    /// The places that alone count of query and body; `None` where all does but what is ignored.
+    pub fn only_places(&self) -> Option<&[Place]> {
+        match &self.counted {
+            Counted::Only(places) => Some(places),
+            Counted::All | Counted::AllBut(_) => None,
+        }
+    }
+
     /// The header fields whose lines count, in lower case.
     pub fn headers(&self) -> impl ExactSizeIterator<Item = &str> {
         self.headers.iter().map(String::as_str)

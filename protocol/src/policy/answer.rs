@@ -16,6 +16,17 @@ pub enum Effect {
     Unknown,
 }
 
+impl Effect {
+    /// As a policy spells it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Release => "release",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// Who makes the answers that come from the upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AnswersFrom {
@@ -84,6 +95,13 @@ impl StoreRules {
             _ => return Err(StoreRuleError::Statuses),
         }
         Ok(())
+    }
+
+    /// The rules as a policy writes them: `"404"` or `"4xx"`, and what that means.
+    pub fn entries(&self) -> impl Iterator<Item = (String, Effect)> {
+        let classes = self.classes.iter().map(|(class, effect)| (format!("{class}xx"), *effect));
+        let exact = self.exact.iter().map(|(status, effect)| (status.to_string(), *effect));
+        classes.chain(exact)
     }
 
     /// What the rules say about a status; `None`: nothing.
