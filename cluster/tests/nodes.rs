@@ -133,6 +133,7 @@ fn name(key: &str) -> RecordName {
 fn claim(node: &Node, key: &str, attempt: &str) -> Command {
     let name = name(key);
     Command::Claim(Claim {
+        operation: None,
         seen: node.seen(&name).expect("the clock is trusted"),
         name,
         holder: HolderId::of(b"test", attempt.as_bytes()),

@@ -97,6 +97,8 @@ pub enum Command {
     Revise {
         /// The record.
         name: RecordName,
+        /// The operation, where the name leaves it open: a record of another one is not revised.
+        operation: Option<String>,
         /// The outcome as it is now.
         response: StoredResponse,
     },
@@ -123,14 +125,18 @@ impl Command {
         }
     }
 
-    /// Bytes of the response, or of the print, that the command carries: what it takes in memory
-    /// and in the log beyond its name and some numbers.
+    /// Bytes of the response, or of the print and the operation, that the command carries: what it
+    /// takes in memory and in the log beyond its name and some numbers.
     pub fn content_bytes(&self) -> usize {
         match self {
-            Self::Claim(claim) => claim.print.bytes(),
+            Self::Claim(claim) => {
+                claim.print.bytes() + claim.operation.as_ref().map_or(0, String::len)
+            }
             Self::Complete { response, .. }
-            | Self::Resolve { verdict: Verdict::Completed(response), .. }
-            | Self::Revise { response, .. } => response.bytes(),
+            | Self::Resolve { verdict: Verdict::Completed(response), .. } => response.bytes(),
+            Self::Revise { operation, response, .. } => {
+                response.bytes() + operation.as_ref().map_or(0, String::len)
+            }
             _ => 0,
         }
     }
@@ -141,6 +147,9 @@ impl Command {
 pub struct Claim {
     /// The record to claim.
     pub name: RecordName,
+    /// The operation, where the name leaves it open: the record then belongs to one operation, and
+    /// others are refused.
+    pub operation: Option<String>,
     /// Who claims.
     pub holder: HolderId,
     /// What the sender had seen of the shard when it made this copy.
@@ -209,6 +218,8 @@ pub enum Outcome {
         /// sender takes its own by these before it believes that the requests are different ones.
         stored: Box<Print>,
     },
+    /// The record was made by a request of another operation, which its name leaves open.
+    OtherOperation,
     /// The claim's own earlier grant is over. The gateway, which knows that it sent nothing,
     /// releases it.
     Spent {

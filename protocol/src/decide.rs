@@ -14,8 +14,10 @@
 //! | forgotten | an operator removed the outcome moments ago |
 //! | lapsed | done or forgotten, and its time has passed |
 //!
-//! **Claim.** A claim with another fingerprint is *reused* wherever a request can be compared with
-//! it: leased, over, indeterminate, done. Then:
+//! **Claim.** A claim of another operation (where the name leaves that open) is of an *other
+//! operation*, and one with another fingerprint is *reused*, wherever a request can be compared
+//! with the record: leased, over, indeterminate, done. The operation comes first, since it says
+//! more. Then:
 //!
 //! - absent, tombstone: if *admitted*, a new generation begins with a new fence.
 //! - leased: the same holder gets its grant again, with the lease it has; others, *in progress*.
@@ -50,7 +52,8 @@
 //! the tombstone into the next generation. A release by an operator waits until everything that the
 //! holder may have sent has ended, unless it is forced. Forget turns a done record into a forgotten
 //! one. Both need the current fence, or they are stale; in any other row they *conflict*. Revise
-//! adds a state to a done record's outcome; it has no fence, and *conflicts* elsewhere.
+//! adds a state to a done record's outcome, unless that is of an *other operation*; it has no
+//! fence, and *conflicts* elsewhere.
 //!
 //! **Expire** does what time asks for: an ended lease makes *over* (with a watermark) or
 //! *indeterminate*, the end of the takeover window *indeterminate*, a lapsed record a tombstone, an
@@ -124,7 +127,9 @@ pub fn decide(context: &Context, record: Option<&Record>, command: &Command) -> 
             operator::resolve(context, row, *fence, &decree)
         }
         Command::Forget { fence, .. } => operator::forget(context, row, *fence),
-        Command::Revise { response, .. } => Some(operator::revise(context, row, response)),
+        Command::Revise { operation, response, .. } => {
+            Some(operator::revise(context, row, operation.as_deref(), response))
+        }
         Command::Expire { .. } => Some(expire::expire(context, row, record)),
     };
     decision
@@ -171,6 +176,7 @@ impl Generation {
             lease: self.lease,
             attempts: self.attempts,
             tainted: self.tainted,
+            operation: self.operation.clone(),
             state,
             history: self.history.clone(),
         }

@@ -90,6 +90,8 @@ pub struct Generation {
     pub attempts: u32,
     /// Whether an earlier fence of the generation may have executed.
     pub tainted: bool,
+    /// The operation, where the name leaves it open: requests of others are refused.
+    pub operation: Option<String>,
     /// Where the generation is in its life.
     pub state: State,
     /// Operators' decisions, oldest first, those of earlier generations included; at most

@@ -46,7 +46,7 @@ fn every_answer_is_the_one_of_a_naive_second_model() {
             decided
         });
     }
-    assert_eq!(answered.len(), 19, "an outcome never came: {answered:?}");
+    assert_eq!(answered.len(), 20, "an outcome never came: {answered:?}");
     for (kind, times) in answered {
         assert!(times >= 100, "{kind} came only {times} times");
     }

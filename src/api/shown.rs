@@ -94,6 +94,14 @@ pub(super) fn shown(now: Timestamp, record: &Record) -> Option<ShownRecord<'_>> 
     }
 }
 
+/// The operation of a record whose name leaves it open.
+pub(super) fn unnamed_operation(record: &Record) -> Option<&str> {
+    match record {
+        Record::Live(generation) => generation.operation.as_deref(),
+        Record::Tombstone(_) => None,
+    }
+}
+
 fn generation_shown<'a>(
     now: Timestamp,
     generation: &'a Generation,

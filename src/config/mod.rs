@@ -241,6 +241,8 @@ pub struct Operation {
     pub forward: Forward,
     /// Whose keys share a key space.
     pub isolate: Isolate,
+    /// Whether a key belongs to an operation by its name or by what its record says.
+    pub scope: KeyScope,
     /// The fields of a request whose values keep key spaces apart.
     pub scope_by: Vec<Field>,
     /// The set of defaults behind these settings.
@@ -251,6 +253,15 @@ pub struct Operation {
     pub style: Style,
     /// What a repeat of a completed request is answered with.
     pub replay: ReplayMode,
+}
+
+/// How a key belongs to an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyScope {
+    /// The operation is a part of the name: the same key for another one is another key.
+    Route,
+    /// It is not: the same key for another operation is refused.
+    Account,
 }
 
 /// Whose keys share a key space.
@@ -364,7 +375,18 @@ impl Matched<'_> {
             tenant: tenant.to_owned(),
             sub_account,
             credential,
-            operation: Some(self.name.clone().into_owned()),
+            operation: match self.operation.scope {
+                KeyScope::Route => Some(self.name.clone().into_owned()),
+                KeyScope::Account => None,
+            },
+        }
+    }
+
+    /// The operation's name where names of records leave it open, so that a record must say it.
+    pub fn unnamed_operation(&self) -> Option<String> {
+        match self.operation.scope {
+            KeyScope::Route => None,
+            KeyScope::Account => Some(self.name.clone().into_owned()),
         }
     }
 }

@@ -12,7 +12,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{Isolate, Operation, Route};
+use super::{Isolate, KeyScope, Operation, Route};
 
 /// What is digested first, so that no other digest of the project has the same bytes.
 const DOMAIN: &[u8] = b"oncegate naming 1\0";
@@ -36,9 +36,15 @@ pub(super) fn digest(unlisted: &Operation, operations: &[Operation]) -> [u8; 32]
     digest.finalize().into()
 }
 
-/// What adds to a record's name. Of scope and natural key this version honours the default only.
+/// What adds to a record's name. Of natural keys this version honours the default only.
 fn put_settings(digest: &mut Sha256, operation: &Operation) {
-    put(digest, "scope=route");
+    put(
+        digest,
+        match operation.scope {
+            KeyScope::Route => "scope=route",
+            KeyScope::Account => "scope=account",
+        },
+    );
     put(
         digest,
         match operation.isolate {

@@ -11,7 +11,7 @@ use protocol::record::{OnUnknown, Retention};
 use super::lint::{self, Budget, Downstream, Draft, UnknownText};
 use super::profile::{self, Profile};
 use super::section::{Located, Section};
-use super::{Forward, Isolate, Operation, Route, compared, fields, stored};
+use super::{Forward, Isolate, KeyScope, Operation, Route, compared, fields, stored};
 
 /// The longest key that any operation may allow: names stay small enough to be kept in memory.
 pub(crate) const KEY_MAX: u64 = 1024;
@@ -134,6 +134,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let store_headers = stored::headers(section);
     let indeterminate_status = indeterminate_status(section);
     let isolate = isolate(section);
+    let scope = scope(section);
     let scope_by = fields::scope_by(section);
     let draft = draft?;
     Some(Operation {
@@ -145,12 +146,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
         lease: draft.lease.value,
         answer_within: answer_within?.value,
         max_execution: draft.max_execution.value,
-        on_unknown: match draft.on_unknown.value {
-            UnknownText::FailClosed => OnUnknown::FailClosed,
-            UnknownText::Takeover => {
-                OnUnknown::Takeover { downstream_retention: draft.downstream_retention() }
-            }
-        },
+        on_unknown: on_unknown(&draft),
         retention: Retention::For(draft.retention.value),
         retention_min: draft.retention_min(),
         fingerprint: fingerprint?,
@@ -160,6 +156,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
         indeterminate_status: indeterminate_status?,
         forward: forward?,
         isolate: isolate?,
+        scope: scope?,
         scope_by: scope_by?,
         profile,
         quoted_keys: profile.preset().quoted_keys,
@@ -168,10 +165,24 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     })
 }
 
+fn on_unknown(draft: &Draft) -> OnUnknown {
+    match draft.on_unknown.value {
+        UnknownText::FailClosed => OnUnknown::FailClosed,
+        UnknownText::Takeover => {
+            OnUnknown::Takeover { downstream_retention: draft.downstream_retention() }
+        }
+    }
+}
+
 fn isolate(section: &Section<'_>) -> Option<Isolate> {
     let choices = [("tenant", Isolate::Tenant), ("credential", Isolate::Credential)];
     let isolate = section.settled("isolate", section.choice("isolate", &choices), Isolate::Tenant);
     Some(isolate?.value)
+}
+
+fn scope(section: &Section<'_>) -> Option<KeyScope> {
+    let choices = [("route", KeyScope::Route), ("account", KeyScope::Account)];
+    Some(section.settled("scope", section.choice("scope", &choices), KeyScope::Route)?.value)
 }
 
 /// Reads the settings that rules are about. `None` when one of them cannot be read, so that no rule
@@ -358,7 +369,6 @@ fn refuse_unsupported(section: &Section<'_>) {
             section.not_supported("profile", &format!("\"{later}\""));
         }
     }
-    section.only("scope", "route", &["account"]);
     section.only("mode", "enforce", &["shadow"]);
     section.only_empty("natural_key");
 }

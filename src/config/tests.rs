@@ -220,7 +220,6 @@ fn what_is_not_honoured_yet_is_refused() {
     for lines in [
         "profile = \"stripe\"",
         "profile = \"adyen\"",
-        "scope = \"account\"",
         "natural_key = [\"/id\"]",
         "mode = \"shadow\"",
     ] {
@@ -276,6 +275,23 @@ fn credentials_are_told_apart() {
     );
     assert_refused(&tenant("a", "{ name = \"x\" }"), "missing");
     assert_refused(&tenant(" a", ""), "wrong-value");
+}
+
+#[test]
+fn operations_share_their_keys_where_they_say_so() {
+    let text = |scope: &str| operation(&format!("name = \"x\"\nscope = \"{scope}\""));
+    let named = |scope: &str| {
+        let policy = policy(&text(scope)).unwrap();
+        let matched = policy.matching(&Method::POST, "/v1/x");
+        (matched.scope("acme", "web", Vec::new()).operation, matched.unnamed_operation())
+    };
+    let x = || Some("x".to_owned());
+    assert_eq!((named("route"), named("account")), ((x(), None), (None, x())));
+    assert_ne!(
+        policy(&text("route")).unwrap().naming(),
+        policy(&text("account")).unwrap().naming()
+    );
+    assert_refused(&text("global"), "wrong-value");
 }
 
 #[test]

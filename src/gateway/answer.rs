@@ -124,6 +124,7 @@ fn problem(answer: Answer, terms: &Terms) -> Problem {
             Outcome::InProgress { lease_until: now.plus(lease_left) }
         }
         Answer::Reused { stored } => Outcome::Reused { stored },
+        Answer::OtherOperation => Outcome::OtherOperation,
         Answer::Indeterminate => Outcome::Indeterminate,
         Answer::Forgetting { free_in } => Outcome::Forgetting { until: now.plus(free_in) },
         other => return failed(&other),

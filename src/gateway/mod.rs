@@ -178,7 +178,7 @@ impl<J: Judge> Gateway<J> {
         let key = OutlineKey::new(&self.shared.judge.outline_secret(), &name);
         let subject = Subject::new(What::Request(described), key);
         let print = subject.print(&operation.fingerprint)?;
-        let claim = self.claim(name, print, operation, &identity)?;
+        let claim = self.claim(name, print, matched, &identity)?;
         let job = Job {
             judge: self.shared.judge.clone(),
             upstream: self.shared.upstream.clone(),
@@ -241,9 +241,10 @@ impl<J: Judge> Gateway<J> {
         &self,
         name: RecordName,
         print: Print,
-        operation: &Operation,
+        matched: &Matched<'_>,
         identity: &Identity,
     ) -> Result<Claim, Problem> {
+        let operation = matched.operation;
         let seen = self.shared.judge.seen(&name)?;
         // One attempt per execution: it is never repeated by another process, nor after a restart.
         let attempt: [u8; 16] = rand::random();
@@ -254,6 +255,7 @@ impl<J: Judge> Gateway<J> {
             lease: operation.lease,
             terms: operation.terms(),
             token: Token::new(rand::random()),
+            operation: matched.unnamed_operation(),
             name,
         })
     }

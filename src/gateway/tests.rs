@@ -3,6 +3,7 @@
 pub(in crate::gateway) mod judge;
 pub(in crate::gateway) mod stub;
 
+mod account_scope;
 mod bodies;
 mod callers;
 mod client;

@@ -54,7 +54,7 @@ impl Serialize for Document<'_> {
 /// `{"error": {…}}`; the four types are all that Stripe documents.
 fn stripe(problem: &Problem, status: StatusCode) -> Value {
     let kind = match problem.code {
-        Code::KeyReused => "idempotency_error",
+        Code::KeyReused | Code::OperationMismatch => "idempotency_error",
         Code::OutcomeIndeterminate => "api_error",
         _ if status.is_server_error() => "api_error",
         _ => "invalid_request_error",

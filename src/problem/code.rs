@@ -66,6 +66,8 @@ pub enum Code {
     StateConflict,
     /// The key was used before with another request.
     KeyReused,
+    /// The key was used before for another operation.
+    OperationMismatch,
     /// The tenant sends more requests than it may.
     RateLimited,
     /// The connection should become something other than HTTP.
@@ -106,6 +108,10 @@ const ANOTHER_POLICY: &str = "The process that was asked has another policy than
     would look for the key under another name. Send the request again: another process may answer. \
     An operator has to give all nodes the same policy.";
 
+/// The explanation of [`Code::OperationMismatch`].
+const ANOTHER_OPERATION: &str = "This key belongs to an earlier request to another endpoint. Use a \
+    new key for a new request. This request was not executed.";
+
 /// The same request may be sent again.
 const AGAIN: bool = true;
 
@@ -114,7 +120,7 @@ const STOP: bool = false;
 
 impl Code {
     /// Every code, in the order in which the documentation lists them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::KeyMissing,
         Self::KeyMalformed,
         Self::KeyTooLong,
@@ -134,6 +140,7 @@ impl Code {
         Self::StaleFence,
         Self::StateConflict,
         Self::KeyReused,
+        Self::OperationMismatch,
         Self::RateLimited,
         Self::UpgradeRefused,
         Self::UpstreamUnreachable,
@@ -173,6 +180,9 @@ impl Code {
             Self::StateConflict => ("invalid-request", 409, STOP, Unknown, "Not in this state"),
             Self::KeyReused => ("key-reused", 422, STOP, No, "Key used with another request"),
             Self::RateLimited => ("rate-limited", 429, AGAIN, No, "Too many requests"),
+            Self::OperationMismatch => {
+                ("operation-mismatch", 422, STOP, No, "Key used for another operation")
+            }
             Self::UpgradeRefused => ("invalid-request", 501, STOP, No, "Upgrade not supported"),
             Self::UpstreamUnreachable => {
                 ("upstream-unreachable", 502, AGAIN, No, "Upstream unreachable")
@@ -252,6 +262,7 @@ impl Code {
             Self::StateConflict => "The record's present state does not allow this call.",
             Self::KeyReused => ANOTHER_REQUEST,
             Self::RateLimited => TOO_MANY_REQUESTS,
+            Self::OperationMismatch => ANOTHER_OPERATION,
             Self::UpgradeRefused => "Connections cannot be upgraded to another protocol here.",
             Self::UpstreamUnreachable => {
                 "Nothing was sent to the upstream, so nothing was executed. Send the same request \

@@ -97,6 +97,10 @@ impl Problem {
         let problem = match outcome {
             Outcome::InProgress { lease_until } => Self::in_progress(lease_until.since(now)),
             Outcome::Reused { .. } => Self::reused(Vec::new()),
+            Outcome::OtherOperation => Self::new(
+                Code::OperationMismatch,
+                "this key was used before for another operation; this request was not executed",
+            ),
             Outcome::Spent { .. } | Outcome::Indeterminate => Self::new(
                 Code::OutcomeIndeterminate,
                 "nobody can tell whether the request was executed; it will not run again until an \

@@ -27,7 +27,8 @@ const TRANSIENT_ERROR: HeaderName = HeaderName::from_static("transient-error");
 pub struct Style {
     /// The error object.
     pub errors: ErrorBody,
-    /// The status that says that a key belongs to another request: 422 or 400.
+    /// The status that says that a key belongs to another request, or to another operation: 422
+    /// or 400.
     pub mismatch_status: StatusCode,
 }
 
@@ -52,7 +53,7 @@ impl Style {
     /// The status that a problem has in this style.
     pub fn status(&self, problem: &Problem) -> StatusCode {
         match problem.code {
-            Code::KeyReused => self.mismatch_status,
+            Code::KeyReused | Code::OperationMismatch => self.mismatch_status,
             _ => problem.status,
         }
     }

@@ -16,7 +16,7 @@ async fn document(problem: Problem) -> (Response<()>, Value) {
 }
 
 /// What the documentation promises: name, status, retryable, executed.
-const PROMISED: [(&str, u16, bool, &str); 28] = [
+const PROMISED: [(&str, u16, bool, &str); 29] = [
     ("key-missing", 400, false, "no"),
     ("key-malformed", 400, false, "no"),
     ("key-too-long", 400, false, "no"),
@@ -36,6 +36,7 @@ const PROMISED: [(&str, u16, bool, &str); 28] = [
     ("stale-fence", 409, false, "unknown"),
     ("invalid-request", 409, false, "unknown"),
     ("key-reused", 422, false, "no"),
+    ("operation-mismatch", 422, false, "no"),
     ("rate-limited", 429, true, "no"),
     ("invalid-request", 501, false, "no"),
     ("upstream-unreachable", 502, true, "no"),
@@ -127,6 +128,7 @@ fn every_refusal_has_a_problem_and_no_success_has_one() {
         (Outcome::InProgress { lease_until: at }, Code::KeyInProgress),
         (Outcome::Reused { stored }, Code::KeyReused),
         (Outcome::Spent { grant }, Code::OutcomeIndeterminate),
+        (Outcome::OtherOperation, Code::OperationMismatch),
         (Outcome::Indeterminate, Code::OutcomeIndeterminate),
         (Outcome::Superseded, Code::ShardUnavailable),
         (Outcome::Forgetting { until: at }, Code::ShardUnavailable),

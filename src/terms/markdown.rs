@@ -3,7 +3,7 @@
 use bytesize::ByteSize;
 use protocol::Millis;
 
-use super::{OperationTerms, Terms};
+use super::{OperationTerms, Scope, Terms};
 use crate::config::duration_text;
 use crate::problem::{Code, PAGES};
 
@@ -58,7 +58,7 @@ fn rows(operation: &OperationTerms) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("header", format!("{}, {required}", codes(&header.names))),
         ("key", format!("at most {} bytes{quoted}", header.key_max_bytes)),
-        ("scope", scope_text(scope.isolate, &scope.fields)),
+        ("scope", scope_text(scope)),
         (
             "replay",
             format!("{}, of at most {}", replay.mode, ByteSize::b(replay.max_snapshot_bytes)),
@@ -90,11 +90,17 @@ fn rows(operation: &OperationTerms) -> Vec<(&'static str, String)> {
     rows
 }
 
-fn scope_text(isolate: &str, fields: &[String]) -> String {
-    let whose = if isolate == "credential" { "each credential" } else { "each tenant" };
-    let mut text = format!("this operation, {whose}");
-    if !fields.is_empty() {
-        text += &format!(", each value of {}", codes(fields));
+fn scope_text(scope: &Scope) -> String {
+    let whose = if scope.isolate == "credential" { "each credential" } else { "each tenant" };
+    let mut text = match scope.mismatch {
+        None => format!("this operation, {whose}"),
+        Some(_) => whose.to_owned(),
+    };
+    if !scope.fields.is_empty() {
+        text += &format!(", each value of {}", codes(&scope.fields));
+    }
+    if let Some(other) = scope.mismatch {
+        text += &format!("; another operation under the key gets {}", refusal(other));
     }
     text
 }

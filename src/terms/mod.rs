@@ -13,7 +13,7 @@ use protocol::record::{OnUnknown, Retention};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::config::{GatewaySettings, Isolate, Operation, Policy, Protect};
+use crate::config::{GatewaySettings, Isolate, KeyScope, Operation, Policy, Protect};
 use crate::problem::Code;
 
 pub use page::{PATH, Published};
@@ -105,8 +105,12 @@ struct Header {
 /// Within what a key means one request.
 #[derive(Clone, Debug, Serialize)]
 struct Scope {
-    /// Every operation has a key space of its own.
+    /// `"operation"`: every operation has a key space of its own. `"account"`: it shares one with
+    /// others, and a key belongs to the operation that used it first.
     per: &'static str,
+    /// What others are answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mismatch: Option<Refusal>,
     isolate: &'static str,
     fields: Vec<String>,
 }
@@ -213,12 +217,18 @@ impl OperationTerms {
             // Between the gateway and the API.
             forward: _,
             isolate,
+            scope,
             scope_by,
             profile,
             quoted_keys,
             style,
             replay,
         } = operation;
+        let mismatch = |code| Refusal::by(code, Some(style.mismatch_status.as_u16()));
+        let (per, other_operation) = match scope {
+            KeyScope::Route => ("operation", None),
+            KeyScope::Account => ("account", Some(mismatch(Code::OperationMismatch))),
+        };
         let places = |places: &[_]| places.iter().map(ToString::to_string).collect();
         Self {
             name: route.is_some().then(|| name.clone()),
@@ -232,7 +242,8 @@ impl OperationTerms {
                 quoted: *quoted_keys,
             },
             scope: Scope {
-                per: "operation",
+                per,
+                mismatch: other_operation,
                 isolate: match isolate {
                     Isolate::Tenant => "tenant",
                     Isolate::Credential => "credential",
@@ -253,7 +264,7 @@ impl OperationTerms {
             },
             concurrency: Refusal::by(Code::KeyInProgress, None),
             mismatch: Mismatch {
-                refusal: Refusal::by(Code::KeyReused, Some(style.mismatch_status.as_u16())),
+                refusal: mismatch(Code::KeyReused),
                 ignore: places(fingerprint.ignored_places()),
                 only: fingerprint.only_places().map(places),
                 headers: fingerprint.headers().map(str::to_owned).collect(),
@@ -281,6 +292,8 @@ impl OperationTerms {
             (self.mismatch.refusal.status, Code::KeyReused),
             (self.unknown.refusal.status, Code::OutcomeIndeterminate),
         ];
+        let other_operation = self.scope.mismatch;
+        codes.extend(other_operation.map(|refusal| (refusal.status, Code::OperationMismatch)));
         codes.extend(
             [
                 Code::KeyMalformed,

@@ -128,6 +128,23 @@ fn the_defaults_are_published_as_such() {
 }
 
 #[test]
+fn an_operation_that_shares_its_keys_says_so_and_what_others_are_answered() {
+    let text = "[[operation]]\nmatch = \"POST /refunds\"\nname = \"refund\"\n\
+                scope = \"account\"\nmismatch_status = 400\n";
+    let terms = Terms::of(&policy(text), None);
+    let scope = &terms.to_json()["operations"][0]["scope"];
+    assert_eq!(scope["per"], "account");
+    assert_eq!(scope["mismatch"], json!({ "status": 400, "code": "operation-mismatch" }));
+    let line = "| scope | each tenant; another operation under the key gets \
+                `400 operation-mismatch` |";
+    assert!(terms.to_markdown().contains(line), "{}", terms.to_markdown());
+    let answers = &terms.to_openapi()["paths"]["/refunds"]["post"]["responses"];
+    let text = answers["400"]["description"].as_str().unwrap();
+    assert!(text.contains("`operation-mismatch`"));
+    assert!(terms.to_json()["unlisted"]["scope"].get("mismatch").is_none());
+}
+
+#[test]
 fn what_a_gateway_adds_and_where_keys_have_no_effect_are_published() {
     let terms = Terms::of(&policy(POLICY), Some(limits())).to_json();
     assert_eq!(terms["methods"], json!(["POST", "PATCH"]));

@@ -39,6 +39,7 @@ fn begin(context: &Context, tombstone: Option<&Tombstone>, claim: &Claim) -> Dec
         lease: claim.lease,
         attempts: 1,
         tainted: false,
+        operation: claim.operation.clone(),
         state: State::InFlight { lease_until: context.now.plus(claim.lease) },
         history: tombstone.map_or_else(Vec::new, |tombstone| tombstone.history.clone()),
     })
@@ -46,8 +47,8 @@ fn begin(context: &Context, tombstone: Option<&Tombstone>, claim: &Claim) -> Dec
 
 /// Somebody executes.
 fn leased(generation: &Generation, lease_until: Timestamp, claim: &Claim) -> Decision {
-    Decision::keep(if let Some(reused) = reused(generation, claim) {
-        reused
+    Decision::keep(if let Some(refusal) = another(generation, claim) {
+        refusal
     } else if generation.holder == Some(claim.holder) {
         // The lease stays: it counts from the first copy, and this may be a late one.
         granted(generation, lease_until)
@@ -63,7 +64,7 @@ fn over(
     watermark: Option<Watermark>,
     claim: &Claim,
 ) -> Decision {
-    if let Some(refusal) = reused(generation, claim).or_else(|| spent(generation, claim)) {
+    if let Some(refusal) = another(generation, claim).or_else(|| spent(generation, claim)) {
         return Decision::keep(refusal);
     }
     if watermark.is_none() {
@@ -92,7 +93,7 @@ fn over(
 
 /// Nobody knows whether it ran. A lease that ended unseen is written down as what it is.
 fn indeterminate(context: &Context, generation: &Generation, claim: &Claim) -> Decision {
-    let outcome = reused(generation, claim)
+    let outcome = another(generation, claim)
         .or_else(|| spent(generation, claim))
         .unwrap_or(Outcome::Indeterminate);
     match generation.state {
@@ -105,7 +106,7 @@ fn indeterminate(context: &Context, generation: &Generation, claim: &Claim) -> D
 
 /// The outcome is known.
 pub(super) fn done(generation: &Generation, claim: &Claim) -> Outcome {
-    reused(generation, claim).unwrap_or_else(|| {
+    another(generation, claim).unwrap_or_else(|| {
         let replay = Replay::of(generation).expect("a completed record holds its first outcome");
         Outcome::Replay(Box::new(replay))
     })
@@ -119,7 +120,11 @@ fn admitted(context: &Context, claim: &Claim, watermark: Option<Watermark>) -> b
         && watermark.is_none_or(|watermark| index >= watermark.index)
 }
 
-fn reused(generation: &Generation, claim: &Claim) -> Option<Outcome> {
+/// What a claim is told whose request is not the record's.
+fn another(generation: &Generation, claim: &Claim) -> Option<Outcome> {
+    if generation.operation != claim.operation {
+        return Some(Outcome::OtherOperation);
+    }
     (generation.print.fingerprint != claim.print.fingerprint)
         .then(|| Outcome::Reused { stored: Box::new(generation.print.clone()) })
 }

@@ -79,8 +79,16 @@ pub(super) fn forget(context: &Context, row: Row<'_>, fence: Fence) -> Option<De
 
 /// Adds a state to the outcome. The first one is never overwritten, and the newest one again is no
 /// change, so that the command may be repeated.
-pub(super) fn revise(context: &Context, row: Row<'_>, response: &StoredResponse) -> Decision {
+pub(super) fn revise(
+    context: &Context,
+    row: Row<'_>,
+    operation: Option<&str>,
+    response: &StoredResponse,
+) -> Decision {
     let Row::Done(generation, done) = row else { return Decision::keep(Outcome::Conflict) };
+    if generation.operation.as_deref() != operation {
+        return Decision::keep(Outcome::OtherOperation);
+    }
     let Completion { completed_at, retain_until, revisions, by_operator } = done;
     if done.latest().response == *response {
         return Decision::keep(revised(revisions));

@@ -117,6 +117,7 @@ fn generation(state: State, history: Vec<Resolution>) -> Generation {
         lease: Millis::new(2000),
         attempts: 1,
         tainted: false,
+        operation: None,
         state,
         history,
     }
@@ -124,9 +125,20 @@ fn generation(state: State, history: Vec<Resolution>) -> Generation {
 
 /// What a claim is told without the log of a record in this state, at this local time.
 fn applied(state: State, digest: u8, local: Timestamp) -> Option<Outcome> {
+    applied_of(None, state, digest, local)
+}
+
+/// The same for a claim of this operation; that of the record is none.
+fn applied_of(
+    operation: Option<&str>,
+    state: State,
+    digest: u8,
+    local: Timestamp,
+) -> Option<Outcome> {
     let generation = generation(state, Vec::new());
     let claim = Claim {
         name: RecordName::from_bytes(vec![1]),
+        operation: operation.map(str::to_owned),
         holder: HolderId::of(b"tests", b"2"),
         seen: Basis::default(),
         print: Fingerprint { version: 1, digest: [digest; 32] }.into(),
@@ -149,6 +161,10 @@ fn without_the_log_only_what_is_final_by_every_clock_is_told() {
     let replayed = |outcome| matches!(outcome, Some(Outcome::Replay(_)));
     assert!(replayed(applied(done(None), 0, NOW)));
     assert!(matches!(applied(done(None), 1, NOW), Some(Outcome::Reused { .. })));
+    for digest in [0, 1] {
+        let other = applied_of(Some("other"), done(None), digest, NOW);
+        assert_eq!(other, Some(Outcome::OtherOperation));
+    }
     // The clock that ends the retention may be ahead of this one by twice the skew.
     let end = NOW.plus(MAX_CLOCK_SKEW.times(2));
     assert!(replayed(applied(done(Some(end.plus(Millis::new(1)))), 0, NOW)));

@@ -69,6 +69,8 @@ pub enum Answer {
         /// What the request was compared with.
         stored: Box<Print>,
     },
+    /// The key was used for a request of another operation.
+    OtherOperation,
     /// Nobody can tell whether an earlier execution did the work.
     Indeterminate,
     /// The record was removed by an operator moments ago.

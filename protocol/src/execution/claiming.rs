@@ -252,6 +252,7 @@ fn refusal(outcome: Outcome, basis: Basis) -> Option<Answer> {
             Answer::InProgress { lease_left: lease_until.since(basis.time) }
         }
         Outcome::Reused { stored } => Answer::Reused { stored },
+        Outcome::OtherOperation => Answer::OtherOperation,
         Outcome::Indeterminate => Answer::Indeterminate,
         Outcome::Forgetting { until } => Answer::Forgetting { free_in: until.since(basis.time) },
         Outcome::Replay(replay) => Answer::Replay(replay),

@@ -155,6 +155,7 @@ fn fence_of(decided: &Decided) -> Fence {
 
 fn claim(key: &str, attempt: u8) -> Command {
     Command::Claim(Claim {
+        operation: None,
         name: name(key),
         holder: HolderId::of(b"tests", &[attempt]),
         seen: Basis { epoch: 0, index: 0, time: Timestamp::from_millis(1000) },

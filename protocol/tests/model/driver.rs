@@ -195,6 +195,7 @@ impl World {
             }
             Answer::InProgress { .. }
             | Answer::Reused { .. }
+            | Answer::OtherOperation
             | Answer::Indeterminate
             | Answer::Forgetting { .. } => Told::Refused,
             Answer::PassThrough | Answer::Unreachable { .. } | Answer::ShardUnavailable => {

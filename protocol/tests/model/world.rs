@@ -170,6 +170,7 @@ impl World {
         let leader = config.leaders[self.shard.leader];
         let time = stamp(self.now, leader + knowing.estimate);
         Claim {
+            operation: None,
             name: name(),
             holder: holder(gateway),
             seen: Basis { epoch: 0, index, time },

@@ -85,7 +85,9 @@ impl Generator {
                 name,
             },
             81..85 => Command::Forget { fence: self.grant(&name).fence, name },
-            85..90 => Command::Revise { response: self.response(), name },
+            85..90 => {
+                Command::Revise { response: self.response(), operation: self.operation(), name }
+            }
             _ => Command::Expire { name },
         }
     }
@@ -94,6 +96,7 @@ impl Generator {
         let attempt = self.pick(&[1_u8, 2, 3]);
         Claim {
             name,
+            operation: self.operation(),
             holder: holder(attempt),
             seen: self.seen(),
             print: Fingerprint { version: 1, digest: [self.pick(&[1, 1, 1, 1, 2]); 32] }.into(),
@@ -134,6 +137,10 @@ impl Generator {
             16..19 => grants.choose(&mut self.rng).copied().unwrap_or(forged),
             _ => Grant { token: forged.token, ..grants.last().copied().unwrap_or(forged) },
         }
+    }
+
+    fn operation(&mut self) -> Option<String> {
+        self.pick(&[None, None, None, Some("other")]).map(str::to_owned)
     }
 
     fn response(&mut self) -> StoredResponse {

@@ -31,6 +31,7 @@ pub(crate) struct Key {
     pub(crate) fence: u64,
     pub(crate) token: Option<Token>,
     pub(crate) print: Option<Fingerprint>,
+    pub(crate) operation: Option<String>,
     pub(crate) terms: Option<Terms>,
     pub(crate) first: u64,
     pub(crate) granted: u64,

@@ -43,7 +43,9 @@ impl Naive {
                 self.resolve(&mut key, *fence, verdict, *force)
             }
             Command::Forget { fence, .. } => self.forget(&mut key, *fence),
-            Command::Revise { response, .. } => self.revise(&mut key, response),
+            Command::Revise { operation, response, .. } => {
+                self.revise(&mut key, operation.as_ref(), response)
+            }
             Command::Renew { grant, lease, .. } => {
                 let asked = self.now + lease.get();
                 let cap = key.granted + key.max_execution() + key.lease;
@@ -87,6 +89,9 @@ impl Naive {
         let over = !key.done && key.lease_over(self.now);
         if over && !key.takeover_fits(self.now, key.lease) {
             key.closed = true;
+        }
+        if key.operation != claim.operation {
+            return Outcome::OtherOperation;
         }
         if key.print != Some(claim.print.fingerprint) {
             return Outcome::Reused { stored: Box::new(key.print.expect("a print").into()) };
@@ -140,6 +145,7 @@ impl Naive {
             key.generation = fence;
             key.first = self.now;
             key.print = Some(claim.print.fingerprint);
+            key.operation = claim.operation.clone();
             key.terms = Some(claim.terms);
         } else {
             key.tainted = true;
@@ -240,9 +246,17 @@ impl Naive {
         Outcome::Forgotten { until: at(key.end) }
     }
 
-    fn revise(&mut self, key: &mut Key, response: &StoredResponse) -> Outcome {
+    fn revise(
+        &mut self,
+        key: &mut Key,
+        operation: Option<&String>,
+        response: &StoredResponse,
+    ) -> Outcome {
         if !key.done || self.now >= key.end {
             return Outcome::Conflict;
+        }
+        if key.operation.as_ref() != operation {
+            return Outcome::OtherOperation;
         }
         if key.answers.last() != Some(response) {
             if key.answers.len() == 16 {

@@ -14,6 +14,7 @@ pub(crate) fn outcome(outcome: &Outcome) -> String {
         }
         Outcome::InProgress { lease_until } => format!("in progress until {}", time(*lease_until)),
         Outcome::Reused { .. } => "reused: another request has this key".to_owned(),
+        Outcome::OtherOperation => "other operation: this key is of another one".to_owned(),
         Outcome::Spent { grant } => format!("spent: {}", proof(grant)),
         Outcome::Superseded => "superseded: make a new copy".to_owned(),
         Outcome::Indeterminate => "indeterminate".to_owned(),

@@ -2,12 +2,12 @@
 //!
 //! | command | words |
 //! |---|---|
-//! | `claim NAME by=X` | `print=p lease=10s max=30s keep=60s unknown=closed seen=INDEX@TIME` |
+//! | `claim NAME by=X` | `print=p lease=10s max=30s keep=60s unknown=closed seen=INDEX@TIME operation=o` |
 //! | `renew NAME fence=N` | `lease=10s token=granted` |
 //! | `complete NAME fence=N` | `body=ok token=granted` |
 //! | `release NAME fence=N`, `unknown NAME fence=N` | `token=granted` |
 //! | `resolve NAME fence=N completed` or `… released` | `body=ok force=no by=ann reason=checked` |
-//! | `forget NAME fence=N`, `revise NAME body=B`, `expire NAME` | |
+//! | `forget NAME fence=N`, `revise NAME body=B`, `expire NAME` | `operation=o` in `revise` |
 //!
 //! `keep` may be `forever`; `unknown` may be `takeover:5m` (how long the downstream remembers);
 //! `token` may be `forged`, or the number of the script's claim that brought it, which a command
@@ -77,7 +77,11 @@ impl Script {
                 force: words.or("force", "no") == "yes",
             },
             "forget" => Command::Forget { name, fence: words.fence() },
-            "revise" => Command::Revise { name, response: words.response() },
+            "revise" => Command::Revise {
+                name,
+                operation: words.named.get("operation").cloned(),
+                response: words.response(),
+            },
             "expire" => Command::Expire { name },
             other => panic!("no such command: {other}"),
         }
@@ -97,6 +101,7 @@ impl Script {
             }
         };
         Claim {
+            operation: words.named.get("operation").cloned(),
             name,
             holder: HolderId::of(b"script", words.named["by"].as_bytes()),
             seen,

@@ -29,6 +29,7 @@ impl Case<'_> {
             "completed" => Outcome::Completed,
             "released" => Outcome::Released,
             "reused" => Outcome::Reused { stored: Box::new(fixture::print(1).into()) },
+            "other operation" => Outcome::OtherOperation,
             "granted" => self.granted(),
             "granted again" => Outcome::Granted {
                 grant: self.stored_grant(),
@@ -140,6 +141,7 @@ impl Case<'_> {
             lease,
             attempts: 1,
             tainted: false,
+            operation: claim.operation.clone(),
             state: State::InFlight { lease_until },
             history: match self.record {
                 Some(Record::Tombstone(kept)) if kept.keep_until >= at(NOW) => kept.history.clone(),

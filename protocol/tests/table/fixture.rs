@@ -91,6 +91,7 @@ fn generation(facts: &Facts, state: State) -> Generation {
         lease: Millis::new(LEASE),
         attempts: if tainted { 2 } else { 1 },
         tainted,
+        operation: Some("capture".to_owned()),
         state,
         history: history(facts),
     }
@@ -150,9 +151,20 @@ pub(crate) fn command(facts: &mut Facts, record: &Facts) -> Command {
             force: facts["force"] == "yes",
         },
         "forget" => Command::Forget { name, fence: fence(pick(facts, "fence", &[50, 40, 77])) },
-        "revise" => Command::Revise { name, response: answer(facts, record) },
+        "revise" => {
+            Command::Revise { name, operation: operation(facts), response: answer(facts, record) }
+        }
         "expire" => Command::Expire { name },
         other => panic!("no such command: {other}"),
+    }
+}
+
+/// The operation that a command is of; that of the records is "capture".
+fn operation(facts: &Facts) -> Option<String> {
+    match facts["operation"] {
+        "same" => Some("capture".to_owned()),
+        "other" => Some("refund".to_owned()),
+        _ => None,
     }
 }
 
@@ -165,6 +177,7 @@ fn claim(facts: &Facts, name: RecordName) -> Claim {
     };
     Claim {
         name,
+        operation: operation(facts),
         holder: holder(facts["attempt"]),
         seen,
         print: print(if facts["print"] == "same" { 1 } else { 2 }).into(),

@@ -30,6 +30,7 @@ pub(crate) const COMMANDS: &Kinds = &[
     (
         "claim",
         &[
+            OPERATION,
             ("print", &["same", "other"]),
             ("attempt", &["own", "other"]),
             ("admit", &["fresh", "last", "exact", "late", "unseen", "cold", "epoch"]),
@@ -42,7 +43,7 @@ pub(crate) const COMMANDS: &Kinds = &[
     ("unknown", &[GRANT]),
     ("resolve", &[FENCE, ("verdict", &["completed", "released"]), ("force", &["no", "yes"])]),
     ("forget", &[FENCE]),
-    ("revise", &[ANSWER]),
+    ("revise", &[OPERATION, ANSWER]),
     ("expire", &[]),
 ];
 
@@ -54,6 +55,7 @@ const HISTORY: Fact = ("history", &["none", "some"]);
 const KEPT: Fact = ("kept", &["day", "forever"]);
 const GRANT: Fact = ("grant", &["current", "old", "later", "forged"]);
 const FENCE: Fact = ("fence", &["current", "old", "later"]);
+const OPERATION: Fact = ("operation", &["same", "other", "none"]);
 const ANSWER: Fact = ("answer", &["first", "newest", "another"]);
 
 /// The value among `values` that stands where the chosen one stands among the values of the fact.

@@ -15,7 +15,7 @@ use super::{Target, Wanted, id, named};
 use crate::api::Api;
 use crate::api::claims::DECIDE_WITHIN;
 use crate::api::claims::answer::rendered;
-use crate::api::shown::{ShownRecord, shown, time};
+use crate::api::shown::{ShownRecord, shown, time, unnamed_operation};
 use crate::config::Role;
 use crate::judge::Judge;
 use crate::problem::{Code, Problem};
@@ -116,7 +116,9 @@ fn item<'a>(
         }
         protocol::Record::Tombstone(_) => None,
     };
-    Some(Item { named: target.named(), record: shown(now, record)?, releasable_at })
+    let mut named = target.named();
+    named.operation = named.operation.or(unnamed_operation(record));
+    Some(Item { named, record: shown(now, record)?, releasable_at })
 }
 
 impl Target<'_> {

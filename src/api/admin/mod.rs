@@ -14,7 +14,9 @@ use serde::Deserialize;
 
 use super::Api;
 use super::claims::{DECIDE_WITHIN, read_body};
+use super::shown::unnamed_operation;
 use crate::config::{AdminSettings, Isolate, KEY_MAX, Matched, Policy, Role};
+use crate::judge::Judge;
 use crate::problem::Problem;
 use crate::sub_account;
 
@@ -88,12 +90,35 @@ impl Wanted {
                 let fields = &matched.operation.scope_by;
                 let sub_account = sub_account::listed(fields, self.sub_account.as_deref())?;
                 let scope = matched.scope(tenant, credential, sub_account);
-                named(policy, RecordName::new(&scope, &key))
+                let name = RecordName::new(&scope, &key);
+                if name.is_too_long() {
+                    return Err(not_an_id());
+                }
+                Ok(Target { name, scope, key: key.as_str().to_owned(), matched })
             }
             _ => Err(Problem::invalid(
                 "say which record: give \"record\", or \"tenant\", \"operation\" and \"key\"",
             )),
         }
+    }
+}
+
+impl<'a> Target<'a> {
+    /// Looks up whose a record is, where its name leaves the operation open: an outcome is held
+    /// against the settings of the operation that it is one of.
+    async fn learn_operation<J: Judge>(
+        &mut self,
+        policy: &'a Policy,
+        judge: &J,
+        deadline: Instant,
+    ) -> Result<(), Problem> {
+        if self.scope.operation.is_none() {
+            let found = judge.read(&self.name, deadline).await?;
+            if let Some(operation) = found.record.as_ref().and_then(unnamed_operation) {
+                self.matched = policy.of_record(operation);
+            }
+        }
+        Ok(())
     }
 }
 

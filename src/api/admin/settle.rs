@@ -84,8 +84,9 @@ pub(in crate::api) async fn resolve<J: Judge>(
         reason,
         force,
     } = body;
-    let target =
+    let mut target =
         Wanted { record, tenant, credential, operation, key, sub_account }.find(call.policy)?;
+    target.learn_operation(call.policy, &api.judge, call.deadline).await?;
     let verdict = match (&*verdict, response) {
         ("released", None) => Verdict::Released,
         ("completed", Some(response)) => {
@@ -102,7 +103,7 @@ pub(in crate::api) async fn resolve<J: Judge>(
     tracing::info!(
         by = call.admin.name,
         tenant = target.scope.tenant,
-        operation = target.scope.operation,
+        operation = %target.matched.name,
         fence,
         verdict = decree.word(),
         reason = decree.reason,
@@ -135,7 +136,7 @@ pub(in crate::api) async fn forget<J: Judge>(
     tracing::info!(
         by = call.admin.name,
         tenant = target.scope.tenant,
-        operation = target.scope.operation,
+        operation = %target.matched.name,
         fence,
         reason,
         "record forgotten"

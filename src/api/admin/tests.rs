@@ -40,8 +40,10 @@ fn policy() -> String {
     };
     let isolated =
         "[[operation]]\nmatch = \"POST /apart\"\nname = \"apart\"\nisolate = \"credential\"\n";
+    let shared = "[[operation]]\nmatch = \"POST /debit\"\nname = \"debit\"\nscope = \"account\"\n\
+                  store_headers = [\"X-Version\"]\n";
     let people = [admin("ops", "operator"), admin("eye", "viewer")].concat();
-    [worker("A"), worker("B"), people, isolated.to_owned()].concat()
+    [worker("A"), worker("B"), people, isolated.to_owned(), shared.to_owned()].concat()
 }
 
 fn serve() -> Served {
@@ -347,4 +349,25 @@ async fn what_cannot_be_meant_is_refused() {
         assert_eq!(status, 400, "{query}: {answer}");
     }
     assert_eq!(served.judge.submitted(), before, "nothing was submitted");
+}
+
+#[tokio::test]
+async fn a_record_whose_name_leaves_the_operation_open_is_settled_as_one_of_its_operation() {
+    let served = serve();
+    let claim = json!({ "operation": "debit", "key": "k", "attempt": "1", "fingerprint": "f" });
+    let (_, granted) = served.send("POST", "/v1/claims", "A", claim).await;
+    let grant = json!({
+        "operation": "debit", "key": "k", "fence": granted["fence"], "token": granted["token"],
+    });
+    assert_eq!(served.send("POST", "/v1/claims/unknown", "A", grant).await.0, 200);
+
+    let listed = &served.list("").await["records"][0];
+    assert_eq!((&listed["operation"], &listed["key"]), (&json!("debit"), &json!("k")));
+    let response = json!({ "status": 201, "headers": [["X-Version", "7"]] });
+    let verdict = json!({
+        "record": listed["record"], "fence": granted["fence"], "verdict": "completed",
+        "response": response, "reason": "found at the provider",
+    });
+    let (status, answer) = served.resolve("ops", verdict).await;
+    assert_eq!(status, 200, "{answer}");
 }

@@ -49,6 +49,7 @@ pub(in crate::api) async fn claim<J: Judge>(
         },
         terms: terms(operation, &body)?,
         token: Token::new(rand::random()),
+        operation: target.matched.unnamed_operation(),
         name: target.name,
     };
     let replay = operation.replay;

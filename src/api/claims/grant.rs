@@ -106,7 +106,8 @@ pub(in crate::api) async fn revise<J: Judge>(
     let body: ReviseBody<'_> = parse(&call.body)?;
     let target = call.target(&body.operation, &body.key, body.sub_account.as_deref())?;
     let response = response::stored(target.matched.operation, &body.response)?;
-    let command = Command::Revise { name: target.name, response };
+    let operation = target.matched.unnamed_operation();
+    let command = Command::Revise { name: target.name, operation, response };
     let decided = submit::command(&api.judge, command, call.deadline).await?;
     match &decided.outcome {
         Outcome::Revised { revision } => Ok(answer::revised(*revision)),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::rendered;
 use super::{DECIDE_WITHIN, caller, target};
 use crate::api::Api;
-use crate::api::shown::{ShownRecord, shown};
+use crate::api::shown::{ShownRecord, shown, unnamed_operation};
 use crate::judge::Judge;
 use crate::problem::{Code, Problem};
 use crate::sub_account;
@@ -50,5 +50,8 @@ pub(in crate::api) async fn read<J: Judge>(
     let Some(shown) = shown else {
         return Err(Problem::new(Code::NotFound, "there is no record of this key"));
     };
-    Ok(rendered(&Named { operation: &target.matched.name, key: &wanted.key, record: shown }))
+    // An operation may share its keys with others: the record says whose this one is.
+    let operation = found.record.as_ref().and_then(unnamed_operation);
+    let operation = operation.unwrap_or(&target.matched.name);
+    Ok(rendered(&Named { operation, key: &wanted.key, record: shown }))
 }

@@ -50,6 +50,14 @@ match = "POST /isolated"
 name = "isolated"
 isolate = "credential"
 [[operation]]
+match = "POST /debit"
+name = "debit"
+scope = "account"
+[[operation]]
+match = "POST /credit"
+name = "credit"
+scope = "account"
+[[operation]]
 match = "POST /split"
 name = "split"
 scope_by = ["json:/merchant", "header:Account"]
@@ -418,6 +426,34 @@ async fn health_says_whether_claims_can_be_decided() {
     assert_eq!(unready.body["reason"], "the clock is not trusted");
     let metrics = served.send("GET", "/metrics", "", String::new()).await;
     assert_eq!(metrics.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+}
+
+#[tokio::test]
+async fn operations_that_share_their_keys_are_told_apart_by_the_record() {
+    let served = serve();
+    let claim =
+        |operation: &str, attempt: &str| with(claim_body(attempt), "operation", json!(operation));
+    let granted = served.call("", claim("debit", "1")).await;
+    assert_eq!(granted.status, 201);
+    for attempt in ["1", "2"] {
+        let other = served.call("", claim("credit", attempt)).await;
+        assert_problem(&other, 422, "operation-mismatch");
+    }
+    assert_eq!(served.call("", claim("orders", "1")).await.status, 201, "it shares none");
+    for asked in ["debit", "credit"] {
+        let path = format!("/v1/claims?operation={asked}&key=k");
+        let found = served.send("GET", &path, "a", String::new()).await;
+        assert_eq!(found.body["operation"], "debit", "{}", found.body);
+    }
+    let complete = json!({
+        "operation": "debit", "key": "k", "json": {},
+        "fence": granted.body["fence"], "token": granted.body["token"],
+    });
+    assert_eq!(served.call("/complete", complete).await.status, 200);
+    for (operation, status) in [("credit", 422), ("debit", 200)] {
+        let revise = json!({"operation": operation, "key": "k", "response": {"status": 200}});
+        assert_eq!(served.call("/revise", revise).await.status, status, "{operation}");
+    }
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ async fn every_answer_without_a_response_has_its_status_and_says_whether_it_ran(
     for (answer, status, code, retryable, executed) in [
         (Answer::InProgress { lease_left }, 409, "key-in-progress", true, "unknown"),
         (Answer::Reused { stored }, 422, "key-reused", false, "no"),
+        (Answer::OtherOperation, 422, "operation-mismatch", false, "no"),
         (Answer::Indeterminate, 409, "outcome-indeterminate", false, "unknown"),
         (Answer::Forgetting { free_in }, 503, "shard-unavailable", true, "no"),
         (unreachable(false), 502, "upstream-unreachable", true, "no"),

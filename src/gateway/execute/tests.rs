@@ -73,6 +73,7 @@ impl Bench {
         };
         let name = RecordName::new(&scope, &IdempotencyKey::from_text(key, 255).unwrap());
         let claim = Claim {
+            operation: None,
             holder: HolderId::of(b"acme/web", &rand::random::<[u8; 16]>()),
             seen: self.judge.seen(&name).unwrap(),
             print: Fingerprint::opaque(body).unwrap().into(),

@@ -36,7 +36,7 @@ impl Served {
             headers: Vec::new(),
             body: StoredBody::Whole(body.into()),
         };
-        self.judge.decide(Command::Revise { name, response });
+        self.judge.decide(Command::Revise { name, operation: None, response });
     }
 }
 

@@ -28,6 +28,12 @@ async fn stripe_is_told_of_a_mismatch_by_400_and_of_another_request_by_409() {
             "doc_url": "/problems/key-reused",
         } })
     );
+    let mismatch = Problem::new(Code::OperationMismatch, "another endpoint");
+    let (head, body) = rendered(STRIPE, mismatch).await;
+    assert_eq!(
+        (head.status().as_u16(), &body["error"]["type"]),
+        (400, &json!("idempotency_error"))
+    );
     let (head, body) = rendered(STRIPE, Problem::in_progress(Millis::ZERO)).await;
     assert_eq!(
         (head.status().as_u16(), &head.headers()[RETRY_AFTER]),

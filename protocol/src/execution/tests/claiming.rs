@@ -31,6 +31,7 @@ fn every_refusal_is_the_clients_answer_and_ends_the_execution() {
             Answer::InProgress { lease_left: Millis::new(70) },
         ),
         (Outcome::Reused { stored: stored.clone() }, Answer::Reused { stored }),
+        (Outcome::OtherOperation, Answer::OtherOperation),
         (Outcome::Indeterminate, Answer::Indeterminate),
         (
             Outcome::Forgetting { until: leader_time(BEGUN + 30) },

@@ -218,6 +218,7 @@ pub(super) fn name() -> RecordName {
 
 pub(super) fn claim(lease: u64, seen: Basis) -> Claim {
     Claim {
+        operation: None,
         name: name(),
         holder: holder(),
         seen,
@@ -277,6 +278,7 @@ pub(super) fn generation(first: u64, current: u64, state: State) -> Record {
         lease: Millis::new(LEASE),
         attempts: 1,
         tainted: false,
+        operation: None,
         state,
         history: Vec::new(),
     }))
