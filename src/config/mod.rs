@@ -249,6 +249,8 @@ pub struct Operation {
     pub profile: Profile,
     /// Whether a key header must hold an RFC 9651 String, in quotes.
     pub quoted_keys: bool,
+    /// Whether answers say the key that they are for, in `Idempotency-Key`.
+    pub echo_key: bool,
     /// How clients are told of problems.
     pub style: Style,
     /// What a repeat of a completed request is answered with.

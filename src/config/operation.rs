@@ -134,7 +134,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let store_headers = stored::headers(section);
     let indeterminate_status = indeterminate_status(section);
     let isolate = isolate(section);
-    let scope = scope(section);
+    let scope = scope(section, profile);
     let scope_by = fields::scope_by(section);
     let draft = draft?;
     Some(Operation {
@@ -160,6 +160,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
         scope_by: scope_by?,
         profile,
         quoted_keys: profile.preset().quoted_keys,
+        echo_key: profile.preset().echo_key,
         style: style?,
         replay: replay?,
     })
@@ -180,9 +181,10 @@ fn isolate(section: &Section<'_>) -> Option<Isolate> {
     Some(isolate?.value)
 }
 
-fn scope(section: &Section<'_>) -> Option<KeyScope> {
+fn scope(section: &Section<'_>, profile: Profile) -> Option<KeyScope> {
     let choices = [("route", KeyScope::Route), ("account", KeyScope::Account)];
-    Some(section.settled("scope", section.choice("scope", &choices), KeyScope::Route)?.value)
+    let scope = section.choice("scope", &choices);
+    Some(section.settled("scope", scope, profile.preset().scope)?.value)
 }
 
 /// Reads the settings that rules are about. `None` when one of them cannot be read, so that no rule
@@ -364,11 +366,6 @@ pub(super) fn is_free_header(name: &HeaderName) -> bool {
 
 /// Refuses what later versions honour.
 fn refuse_unsupported(section: &Section<'_>) {
-    for later in ["stripe", "adyen"] {
-        if section.is_text("profile", later) {
-            section.not_supported("profile", &format!("\"{later}\""));
-        }
-    }
     section.only("mode", "enforce", &["shadow"]);
     section.only_empty("natural_key");
 }

@@ -7,6 +7,7 @@
 use http::StatusCode;
 use protocol::Millis;
 
+use super::KeyScope;
 use super::section::{Located, Section};
 use crate::problem::{ErrorBody, Style};
 
@@ -66,6 +67,10 @@ pub(super) struct Preset {
     pub(super) key_max: usize,
     /// Whether a key must be an RFC 9651 String, in quotes.
     pub(super) quoted_keys: bool,
+    /// Whether answers say the key that they are for.
+    pub(super) echo_key: bool,
+    /// How a key belongs to an operation.
+    pub(super) scope: KeyScope,
     /// How long an outcome is kept; `None`: the provider has no one answer, so it must be said.
     pub(super) retention: Option<Millis>,
     replay: ReplayMode,
@@ -88,6 +93,8 @@ impl Profile {
             header: "idempotency-key",
             key_max: 255,
             quoted_keys: false,
+            echo_key: false,
+            scope: KeyScope::Route,
             retention: Some(DAY),
             replay: ReplayMode::Snapshot,
             style: Style::DEFAULT,
@@ -96,6 +103,7 @@ impl Profile {
         match self {
             Self::Default => default,
             Self::Stripe => Preset {
+                scope: KeyScope::Account,
                 style: Style {
                     errors: ErrorBody::Stripe,
                     mismatch_status: StatusCode::BAD_REQUEST,
@@ -104,6 +112,8 @@ impl Profile {
             },
             Self::Adyen => Preset {
                 key_max: 64,
+                echo_key: true,
+                scope: KeyScope::Account,
                 retention: Some(DAY.times(7)),
                 style: style(ErrorBody::Adyen),
                 ..default

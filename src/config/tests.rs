@@ -217,12 +217,7 @@ fn the_smallest_downstream_limits_the_key() {
 
 #[test]
 fn what_is_not_honoured_yet_is_refused() {
-    for lines in [
-        "profile = \"stripe\"",
-        "profile = \"adyen\"",
-        "natural_key = [\"/id\"]",
-        "mode = \"shadow\"",
-    ] {
+    for lines in ["natural_key = [\"/id\"]", "mode = \"shadow\""] {
         assert_refused(&operation(lines), "not-supported");
     }
     for text in ["homes = [\"eu\"]", "cors = { origins = [] }"] {

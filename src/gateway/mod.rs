@@ -122,8 +122,13 @@ impl<J: Judge> Gateway<J> {
             return style.render(refused);
         }
         if course == Course::Protect {
+            let echoed = request::echoed_key(&head.headers, matched.operation);
             let answer = self.protect(head, body, &matched, client).await;
-            return answer.unwrap_or_else(|problem| style.render(problem));
+            let mut answer = answer.unwrap_or_else(|problem| style.render(problem));
+            if let Some(key) = echoed {
+                answer.headers_mut().insert(forward::KEY, key);
+            }
+            return answer;
         }
         if let Err(refused) = self.admit_unprotected(&head).await {
             return style.render(refused);

@@ -62,6 +62,13 @@ pub(crate) fn sent_key(headers: &HeaderMap, operation: &Operation) -> Result<Sen
     }
 }
 
+/// The key that the answer says, where the operation's clients look for it there to know that their
+/// key was heeded.
+pub(crate) fn echoed_key(headers: &HeaderMap, operation: &Operation) -> Option<HeaderValue> {
+    let key = operation.echo_key.then(|| sent_key(headers, operation))?;
+    key.ok().map(|key| key.raw)
+}
+
 /// Refuses a head that wants fields removed on the way which the verdict, or the upstream, rests
 /// on.
 pub(crate) fn refuse_hidden(headers: &HeaderMap, operation: &Operation) -> Result<(), Problem> {

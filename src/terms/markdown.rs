@@ -54,10 +54,11 @@ fn table(operation: &OperationTerms) -> String {
 fn rows(operation: &OperationTerms) -> Vec<(&'static str, String)> {
     let OperationTerms { header, scope, replay, mismatch, unknown, .. } = operation;
     let required = if header.required { "required" } else { "optional" };
+    let echoed = if header.echoed { ", which answers say in `Idempotency-Key`" } else { "" };
     let quoted = if header.quoted { ", in quotes (RFC 9651)" } else { "" };
     let mut rows = vec![
         ("header", format!("{}, {required}", codes(&header.names))),
-        ("key", format!("at most {} bytes{quoted}", header.key_max_bytes)),
+        ("key", format!("at most {} bytes{quoted}{echoed}", header.key_max_bytes)),
         ("scope", scope_text(scope)),
         (
             "replay",

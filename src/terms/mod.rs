@@ -100,6 +100,8 @@ struct Header {
     required: bool,
     key_max_bytes: usize,
     quoted: bool,
+    /// Whether answers say the key that they are for.
+    echoed: bool,
 }
 
 /// Within what a key means one request.
@@ -221,6 +223,7 @@ impl OperationTerms {
             scope_by,
             profile,
             quoted_keys,
+            echo_key,
             style,
             replay,
         } = operation;
@@ -240,6 +243,7 @@ impl OperationTerms {
                 required: *required,
                 key_max_bytes: *key_max,
                 quoted: *quoted_keys,
+                echoed: *echo_key,
             },
             scope: Scope {
                 per,

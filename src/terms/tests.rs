@@ -86,6 +86,7 @@ fn every_setting_that_clients_notice_is_published() {
             "required": true,
             "key_max_bytes": 77,
             "quoted": false,
+            "echoed": false,
         },
         "scope": {
             "per": "operation",

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use serde_json::Value;
 
@@ -17,6 +18,9 @@ const STRIPE_SDK: &str = "stripe==16.1.0";
 
 /// A Python with this package; `None`, and said so, where it cannot be had.
 fn python_with(package: &str) -> Option<PathBuf> {
+    // Tests run at once, and two installations in one folder would break each other.
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = INSTALLING.lock();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(package.replace("==", "-"));
     let python = folder.join("bin/python");
     let steps: [(&Path, Vec<&str>); 2] = [
@@ -47,10 +51,22 @@ fn calls(python: &Path, script: &str, base: &str) -> HashMap<String, Value> {
 
 #[test]
 fn a_payment_library_with_retries_of_its_own_never_charges_twice() {
+    never_charges_twice("default", ("APIError", Some(422)));
+}
+
+/// In its provider's profile the library knows a key of another request for what it is.
+#[test]
+fn a_payment_library_never_charges_twice_in_its_own_profile_either() {
+    never_charges_twice("stripe", ("IdempotencyError", Some(400)));
+}
+
+/// `edited`: how the library ends a call with a key that belongs to another request.
+fn never_charges_twice(profile: &str, edited: (&str, Option<u64>)) {
     run(async {
         let Some(python) = python_with(STRIPE_SDK) else { return };
         let upstream = Upstream::start().await;
-        let cluster = Setup::new(policy(&["a"], SHORT_LEASES), upstream.address).start().await;
+        let defaults = format!("{SHORT_LEASES}profile = \"{profile}\"\n");
+        let cluster = Setup::new(policy(&["a"], &defaults), upstream.address).start().await;
         let base = format!("http://{}", cluster.gateway(0));
         let calls = tokio::task::spawn_blocking(move || calls(&python, "stripe_sdk.py", &base));
         let calls = calls.await.unwrap();
@@ -66,7 +82,7 @@ fn a_payment_library_with_retries_of_its_own_never_charges_twice() {
         assert_eq!(ended("first"), ("fine", Some(201)));
         assert_eq!(calls["repeated"]["body"], calls["first"]["body"]);
         assert_eq!(calls["repeated"]["replayed"], true);
-        assert_eq!(ended("edited").1, Some(422));
+        assert_eq!(ended("edited"), edited);
 
         // One execution each, whatever the library repeated; the keys that it made are its own.
         let mut executions = HashMap::new();

@@ -21,6 +21,7 @@ mod full_disk;
 mod keys;
 mod leases;
 mod policies;
+mod profiles;
 mod published;
 mod quickstart;
 mod retention;

@@ -20,6 +20,29 @@ fn a_profile_presets_what_its_provider_documents() {
     assert_eq!(draft.headers, ["idempotency-key"]);
     assert_eq!((draft.key_max, draft.quoted_keys), (255, true));
     assert_eq!((draft.replay, draft.style), (ReplayMode::Snapshot, Style::DEFAULT));
+    for profile in [&paypal, &draft] {
+        assert_eq!((profile.scope, profile.echo_key), (KeyScope::Route, false));
+    }
+}
+
+#[test]
+fn keys_belong_to_the_account_where_the_provider_has_it_so() {
+    let days = |days: u64| Retention::For(Millis::from_secs(days * 86_400));
+    let stripe = read(&operation("profile = \"stripe\""));
+    assert_eq!((stripe.key_max, stripe.retention, stripe.scope), (255, days(1), KeyScope::Account));
+    let style = Style { errors: ErrorBody::Stripe, mismatch_status: StatusCode::BAD_REQUEST };
+    assert_eq!((stripe.style, stripe.echo_key), (style, false));
+    let adyen = read(&operation("profile = \"adyen\""));
+    assert_eq!((adyen.key_max, adyen.retention, adyen.scope), (64, days(7), KeyScope::Account));
+    let style = Style { errors: ErrorBody::Adyen, ..Style::DEFAULT };
+    assert_eq!((adyen.style, adyen.echo_key), (style, true));
+    for profile in [stripe, adyen] {
+        assert_eq!(profile.headers, ["idempotency-key"]);
+        assert_eq!((profile.quoted_keys, profile.replay), (false, ReplayMode::Snapshot));
+    }
+    // What is written outranks it.
+    let own = read(&operation("profile = \"stripe\"\nscope = \"route\""));
+    assert_eq!(own.scope, KeyScope::Route);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Clients that were written for a provider, at a gateway with that provider's profile. What they
 //! expect is what the provider's public documentation says.
 
+use std::sync::Arc;
+
 use protocol::Command;
 use protocol::response::{StoredBody, StoredResponse};
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use super::API_KEY;
 use super::client::{Got, Served, keyed, request};
@@ -100,6 +103,92 @@ async fn paypal_answers_a_repeat_with_the_newest_state() {
     assert!(repeat.is_replay());
     assert_eq!(repeat.status(), 200);
     assert_eq!(repeat.body, b"{\"n\":1,\"status\":\"COMPLETED\"}");
+    assert_eq!(stub.seen().len(), 1);
+}
+
+/// Two operations of one profile, whose keys belong to the account.
+fn account(profile: &str) -> String {
+    let operation = |path: &str| {
+        format!(
+            "[[operation]]\nmatch = \"POST /{path}\"\nname = \"{path}\"\nprofile = \"{profile}\"\n"
+        )
+    };
+    operation("orders") + &operation("refunds")
+}
+
+#[tokio::test]
+async fn stripe_refuses_other_parameters_and_another_endpoint_in_one_way() {
+    let stub = Stub::answering(CREATED).await;
+    let served = Served::new(&stub, &account("stripe")).await;
+    let long = "x".repeat(255);
+    for key in ["k", long.as_str()] {
+        assert_eq!(served.keyed("POST /orders", key, "a=1").await.status(), 201);
+        let again = served.keyed("POST /orders", key, "a=1").await;
+        assert!(again.is_replay() && again.one("idempotency-key").is_none());
+        for (line, body, told) in
+            [("POST /orders", "a=2", "key-reused"), ("POST /refunds", "a=1", "operation-mismatch")]
+        {
+            let refused = served.keyed(line, key, body).await;
+            assert_eq!((refused.status(), code(&refused)), (400, told));
+            assert_eq!(json(&refused)["error"]["type"], "idempotency_error");
+            assert_eq!(refused.one("stripe-should-retry"), Some("false"));
+        }
+    }
+    let longer = served.keyed("POST /orders", &"x".repeat(256), "").await;
+    assert_eq!((longer.status(), code(&longer)), (400, "key-too-long"));
+    assert_eq!(json(&longer)["error"]["type"], "invalid_request_error");
+    assert_eq!(stub.seen().len(), 2);
+}
+
+/// Stripe's libraries repeat after every 409: of those that say "stop" they must be told so.
+#[tokio::test]
+async fn stripes_libraries_are_stopped_where_nobody_can_tell() {
+    let stub = Stub::always(vec![Step::Reset]).await;
+    let served = Served::new(&stub, &account("stripe")).await;
+    let lost = served.keyed("POST /orders", "k", "").await;
+    assert_eq!((lost.status(), code(&lost)), (502, "outcome-unknown"));
+    assert!(lost.one("stripe-should-retry").is_none());
+    let closed = served.keyed("POST /orders", "k", "").await;
+    assert_eq!((closed.status(), code(&closed)), (409, "outcome-indeterminate"));
+    assert_eq!(closed.one("stripe-should-retry"), Some("false"));
+    assert_eq!(json(&closed)["error"]["type"], "api_error");
+    assert_eq!(stub.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn adyen_says_the_key_and_704_while_the_first_request_runs() {
+    let go = Arc::new(Notify::new());
+    let created = Step::Write(CREATED.replacen("\r\n", "\r\nidempotency-key: other\r\n", 1).into());
+    let stub = Stub::always(vec![Step::Wait(Arc::clone(&go)), created]).await;
+    let served = Served::new(&stub, &account("adyen")).await;
+    let key = "x".repeat(64);
+    let (first, ()) = tokio::join!(served.keyed("POST /orders", &key, "{}"), async {
+        stub.requests(1).await;
+        let busy = served.keyed("POST /orders", &key, "{}").await;
+        assert_eq!((busy.status(), code(&busy)), (409, "key-in-progress"));
+        assert_eq!(
+            (json(&busy)["errorCode"].as_str(), busy.one("transient-error")),
+            (Some("704"), Some("true"))
+        );
+        go.notify_one();
+    });
+    let again = served.keyed("POST /orders", &key, "{}").await;
+    assert_eq!((first.status(), again.status(), again.is_replay()), (201, 201, true));
+    for answer in [first, again] {
+        assert_eq!(answer.one("idempotency-key"), Some(key.as_str()));
+    }
+    for (line, body, told) in
+        [("POST /orders", "[]", "key-reused"), ("POST /refunds", "{}", "operation-mismatch")]
+    {
+        let refused = served.keyed(line, &key, body).await;
+        assert_eq!((refused.status(), code(&refused)), (422, told));
+        assert_eq!(json(&refused)["errorCode"], told);
+        assert!(refused.one("transient-error").is_none());
+        assert_eq!(refused.one("idempotency-key"), Some(key.as_str()));
+    }
+    let longer = served.keyed("POST /orders", &"x".repeat(65), "").await;
+    assert_eq!((longer.status(), code(&longer)), (400, "key-too-long"));
+    assert!(longer.one("idempotency-key").is_none());
     assert_eq!(stub.seen().len(), 1);
 }
 
