@@ -14,6 +14,8 @@ pub mod placement;
 mod codec;
 pub mod failpoint;
 mod formation;
+#[cfg(feature = "testing")]
+pub mod layouts;
 mod node;
 mod raft;
 mod router;

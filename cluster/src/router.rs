@@ -1,6 +1,8 @@
 //! Finds the shard of a name and its leader, here or one hop away.
 
 mod applied;
+#[cfg(feature = "testing")]
+mod layouts;
 mod list;
 
 use std::sync::Arc;
@@ -28,6 +30,8 @@ pub(crate) const SUBMIT: u8 = raft::kind::NEXT;
 pub(crate) const READ: u8 = raft::kind::NEXT + 1;
 
 pub(crate) use self::applied::{CONFIRM, CONFIRM_INTERVAL};
+#[cfg(feature = "testing")]
+pub(crate) use self::layouts::layouts;
 pub(crate) use self::list::LIST;
 
 /// Between two tries to reach a leader: short enough to use a new one soon, long enough for an

@@ -4,6 +4,7 @@ pub(in crate::gateway) mod judge;
 pub(in crate::gateway) mod stub;
 
 mod account_scope;
+mod any;
 mod bodies;
 mod callers;
 mod client;

@@ -2,6 +2,8 @@
 
 mod inbound;
 pub(crate) mod kind;
+#[cfg(feature = "testing")]
+mod layouts;
 mod log_store;
 mod network;
 mod pipeline;
@@ -27,6 +29,8 @@ use protocol::{Basis, Decided, Record, RecordName, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::inbound::Inbound;
+#[cfg(feature = "testing")]
+pub(crate) use self::layouts::layouts;
 use self::log_store::LogStore;
 use self::network::Network;
 use self::record_store::ApplyError;

@@ -118,7 +118,7 @@ enum WirePayload {
 }
 
 #[derive(Serialize, Deserialize)]
-struct EntryHead {
+pub(super) struct EntryHead {
     log_id: WireLogId,
     payload: WirePayload,
 }
@@ -189,7 +189,7 @@ pub(super) fn decode_log_id(bytes: &[u8]) -> Result<LogId, CodecError> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct AppendHead {
+pub(super) struct AppendHead {
     vote: WireVote,
     prev_log_id: Option<WireLogId>,
     leader_commit: Option<WireLogId>,
@@ -233,7 +233,7 @@ pub(super) fn decode_append(
 }
 
 #[derive(Serialize, Deserialize)]
-enum WireAppendReply {
+pub(super) enum WireAppendReply {
     Success,
     PartialSuccess(Option<WireLogId>),
     Conflict,
@@ -266,7 +266,7 @@ pub(super) fn decode_append_reply(
 }
 
 #[derive(Serialize, Deserialize)]
-struct WireVoteRequest {
+pub(super) struct WireVoteRequest {
     vote: WireVote,
     last_log_id: Option<WireLogId>,
     leadership_transfer: bool,
@@ -289,7 +289,7 @@ pub(super) fn decode_vote_request(bytes: &[u8]) -> Result<VoteRequest<TypeConfig
 }
 
 #[derive(Serialize, Deserialize)]
-struct WireVoteReply {
+pub(super) struct WireVoteReply {
     vote: WireVote,
     granted: bool,
     last_log_id: Option<WireLogId>,
@@ -311,7 +311,7 @@ pub(super) fn decode_vote_reply(bytes: &[u8]) -> Result<VoteResponse<TypeConfig>
 }
 
 #[derive(Serialize, Deserialize)]
-struct WireTransfer {
+pub(super) struct WireTransfer {
     from_leader: WireVote,
     to: u64,
     last_log_id: Option<WireLogId>,
@@ -335,7 +335,7 @@ pub(super) fn decode_transfer(
 }
 
 #[derive(Serialize, Deserialize)]
-enum WireTransferReply {
+pub(super) enum WireTransferReply {
     Accepted,
     VoteChanged { expected: WireVote, actual: WireVote },
     LogNotFlushed { expected: Option<WireLogId>, actual: Option<WireLogId> },

@@ -36,7 +36,7 @@ pub(crate) const CONFIRM_INTERVAL: Duration = Duration::from_millis(300);
 
 /// What a leader says of one shard.
 #[derive(Serialize, Deserialize)]
-struct Entry {
+pub(super) struct Entry {
     shard: u16,
     index: u64,
     age_ms: u64,

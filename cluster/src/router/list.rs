@@ -21,13 +21,13 @@ const LIST_MAX: usize = 100;
 
 /// A list on its way to another node.
 #[derive(Serialize, Deserialize)]
-struct ForwardList {
+pub(super) struct ForwardList {
     after: Option<(Timestamp, RecordName)>,
     limit: u32,
     patience_ms: u64,
 }
 
-type ListAnswer = Result<Vec<Unsettled>, SubmitError>;
+pub(super) type ListAnswer = Result<Vec<Unsettled>, SubmitError>;
 
 impl Router {
     /// The first `limit` indeterminate records behind `after`, of all shards, the longest so first;

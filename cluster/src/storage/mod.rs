@@ -21,6 +21,11 @@
 pub(crate) mod disk;
 mod frame;
 pub(crate) mod identity;
+#[cfg(feature = "testing")]
+mod layouts;
 pub(crate) mod records;
 pub(crate) mod space;
 pub(crate) mod wal;
+
+#[cfg(feature = "testing")]
+pub(crate) use self::layouts::layout;

@@ -17,6 +17,8 @@ mod dial;
 mod fixtures;
 mod frame;
 mod handshake;
+#[cfg(feature = "testing")]
+mod layouts;
 #[cfg(test)]
 pub(crate) mod memory;
 mod outgoing;
@@ -37,6 +39,8 @@ use tokio::time::Instant;
 use crate::config::NodeId;
 use crate::placement::ShardId;
 
+#[cfg(feature = "testing")]
+pub(crate) use self::layouts::layout;
 pub(crate) use self::refusals::{Cause, Refusal};
 pub(crate) use self::tcp::TcpTransport;
 
