@@ -8,7 +8,7 @@
     reason = "a test that cannot go on has failed, and says so"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -356,4 +356,61 @@ fn the_readmes_commands_exist() {
             assert!(root().join(path).exists(), "the README names {path}, which does not exist");
         }
     }
+}
+
+/// The names of the tests in a file: functions behind an attribute `test`.
+fn tests_of(text: &str) -> impl Iterator<Item = String> {
+    let mut behind_attribute = false;
+    text.lines().filter_map(move |line| {
+        let line = line.trim_start();
+        if line.starts_with("#[test") || line.starts_with("#[tokio::test") {
+            behind_attribute = true;
+        }
+        let name = function_name(line)?;
+        std::mem::take(&mut behind_attribute).then_some(name)
+    })
+}
+
+#[test]
+fn the_index_of_rules_names_tests_that_exist() {
+    let index = fs::read_to_string(root().join("docs/test-index.md")).unwrap();
+    let tests: BTreeSet<_> = sources().iter().flat_map(|it| tests_of(&it.text)).collect();
+    assert!(tests.len() > 500, "the tests were not found: {}", tests.len());
+    let mut complaints = String::new();
+    let rows = index.lines().filter(|line| line.starts_with("| ") && !line.contains("| held by |"));
+    let (mut count, mut cases) = (0, BTreeSet::new());
+    for row in rows {
+        count += 1;
+        let Some((rule, held_by)) = row.trim_matches([' ', '|']).split_once(" | ") else {
+            writeln!(complaints, "no test holds: {row}").unwrap();
+            continue;
+        };
+        let names: Vec<_> = held_by.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() {
+            writeln!(complaints, "no test holds: {rule}").unwrap();
+        }
+        for name in names.iter().filter(|name| !tests.contains(**name)) {
+            writeln!(complaints, "{rule}: there is no test `{name}`").unwrap();
+        }
+        let case = rule.split_once(": ").and_then(|(case, _)| case.strip_prefix('C'));
+        if let Some(case) = case.filter(|case| case.parse::<u8>().is_ok()) {
+            cases.insert(case.to_owned());
+            let number = format!("c{case}_");
+            for name in names.iter().filter(|name| !name.contains(&number)) {
+                writeln!(complaints, "{rule}: `{name}` is of another case").unwrap();
+            }
+        }
+    }
+    assert!(count > 100, "the rules were not found: {count}");
+    // Every case that a test names is in the index.
+    for case in tests.iter().flat_map(|name| cases_of(name)).filter(|case| !cases.contains(*case)) {
+        writeln!(complaints, "case C{case} is not in the index").unwrap();
+    }
+    check(&complaints);
+}
+
+/// The numbers of the cases that a test's name begins with: `c01_c04_name` is about two.
+fn cases_of(name: &str) -> impl Iterator<Item = &str> {
+    let number = |part: &&str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+    name.split('_').map_while(move |part| part.strip_prefix('c').filter(number))
 }

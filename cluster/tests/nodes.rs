@@ -405,3 +405,38 @@ async fn expired_leases_are_settled_without_anybody_asking() {
     let Some(Record::Live(generation)) = found.record else { panic!("{found:?}") };
     assert!(matches!(generation.state, State::Indeterminate { .. }), "{generation:?}");
 }
+
+/// Nobody reads while they end: whatever is asked of a shard moves its log.
+#[tokio::test]
+async fn c61_what_has_ended_is_removed_without_anybody_asking() {
+    const KEYS: usize = 300;
+    let cluster = Cluster::started(1, 1).await;
+    let node = cluster.node(0);
+    let keys: Vec<_> = (0..KEYS).map(|nth| format!("key {nth}")).collect();
+    for key in &keys {
+        let Command::Claim(mut short) = claim(node, key, "one") else { unreachable!() };
+        short.terms.retention = Retention::For(Millis::from_secs(2));
+        let decided = submit(node, Command::Claim(short)).await;
+        let Outcome::Granted { grant, .. } = decided.outcome else { panic!("{decided:?}") };
+        let response = response(b"done".to_vec());
+        submit(node, Command::Complete { name: name(key), grant, response }).await;
+    }
+    assert_eq!(body_of(node, &keys[KEYS - 1]).await, b"done");
+    let applied = || node.status().shards[0].applied_index;
+    let before = applied();
+    // Quiet for longer than any of them is kept: the last has ended.
+    let mut seen = (before, Instant::now());
+    until("the log is quiet again", || {
+        if applied() != seen.0 {
+            seen = (applied(), Instant::now());
+        }
+        seen.0 > before && seen.1.elapsed() > Duration::from_secs(3)
+    })
+    .await;
+    let entries = applied() - before;
+    assert!((1..KEYS as u64 / 2).contains(&entries), "{entries} entries for {KEYS} records");
+    for key in &keys {
+        let found = node.read(&name(key), Instant::now() + PATIENCE).await.unwrap();
+        assert!(!matches!(found.record, Some(Record::Live(_))), "{key} is still kept: {found:?}");
+    }
+}
