@@ -4,7 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::{Found, Node, Readiness, SubmitError, Unsettled};
+use cluster::{
+    Found, Node, NodeId, NodeStatus, NotMoved, Readiness, ShardId, SubmitError, Unsettled,
+};
 use protocol::{Basis, Claim, Command, Decided, RecordName, Timestamp};
 
 /// Reads the clock that leases are counted by: see [`Judge::boot`].
@@ -53,6 +55,16 @@ pub trait Judge: Clone + Send + Sync + 'static {
 
     /// Whether this process can get claims decided now.
     fn readiness(&self) -> Readiness;
+
+    /// The cluster as this process sees it.
+    fn status(&self) -> NodeStatus;
+
+    /// Lets another node lead a shard.
+    fn transfer(
+        &self,
+        shard: ShardId,
+        to: NodeId,
+    ) -> impl Future<Output = Result<(), NotMoved>> + Send;
 }
 
 impl Judge for Node {
@@ -103,5 +115,17 @@ impl Judge for Node {
 
     fn readiness(&self) -> Readiness {
         Node::readiness(self)
+    }
+
+    fn status(&self) -> NodeStatus {
+        Node::status(self)
+    }
+
+    fn transfer(
+        &self,
+        shard: ShardId,
+        to: NodeId,
+    ) -> impl Future<Output = Result<(), NotMoved>> + Send {
+        Node::transfer(self, shard, to)
     }
 }

@@ -26,6 +26,7 @@
 //! | [`FORWARD_READ`], [`READ_ANSWER`] | `router` | between nodes |
 //! | [`FORWARD_LIST`], [`LIST_ANSWER`] | `router::list` | between nodes |
 //! | [`CONFIRMED`] | `router::applied` | between nodes |
+//! | [`HAND_OVER`], [`HANDED_OVER`] | `router::leading` | between nodes |
 //! | [`FORM`] | `storage::identity::Formation` | between nodes |
 //! | [`FORM_STATUS`] | `formation::Status` | between nodes |
 //!
@@ -76,7 +77,9 @@ pub(crate) const FORWARD_READ: u8 = 1;
 pub(crate) const READ_ANSWER: u8 = 2;
 pub(crate) const FORWARD_LIST: u8 = 1;
 pub(crate) const LIST_ANSWER: u8 = 2;
-pub(crate) const CONFIRMED: u8 = 1;
+pub(crate) const CONFIRMED: u8 = 2;
+pub(crate) const HAND_OVER: u8 = 1;
+pub(crate) const HANDED_OVER: u8 = 1;
 pub(crate) const FORM: u8 = 1;
 pub(crate) const FORM_STATUS: u8 = 1;
 

@@ -26,6 +26,7 @@ mod transport;
 pub use clock::{Clock, SystemClock};
 pub use config::{NodeConfig, NodeId, Peer, Secret};
 pub use error::{Certainty, StartError, SubmitError};
-pub use node::{Node, NodeStatus, Readiness, ShardStatus};
+pub use node::{MemberStatus, Node, NodeStatus, Readiness, ShardStatus};
 pub use placement::ShardId;
 pub use raft::{Found, Unsettled};
+pub use shard::NotMoved;

@@ -1,8 +1,10 @@
 //! A node: opens its directory, starts its shards, and stops them again.
 
+mod balance;
 mod tend;
 
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,13 +14,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::clock::{Clock, ClockGuard};
-use crate::config::{NodeConfig, NodeId};
+use crate::config::{NodeConfig, NodeId, Peer};
 use crate::error::{StartError, SubmitError};
 use crate::formation::{self, Founder};
 use crate::placement::ShardId;
 use crate::raft::{Found, Replica, ReplicaParts, Unsettled};
 use crate::router::{self, Router};
-use crate::shard::{Admission, Rounds, ShardHandle};
+use crate::shard::{Admission, NotMoved, Rounds, ShardHandle};
 use crate::storage::disk::OsDisk;
 use crate::storage::identity::Directory;
 use crate::storage::records::Records;
@@ -45,6 +47,7 @@ struct Inner {
     records: Records,
     disk: Arc<DiskWatch>,
     failure: watch::Sender<Option<Arc<StartError>>>,
+    stopping: AtomicBool,
     /// They hold this too, so only [`Node::stop`] lets go of everything.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -70,8 +73,20 @@ pub struct NodeStatus {
     pub clock_offset_ms: Option<i64>,
     /// Whether the wall clock may be stamped on the log.
     pub clock_trusted: bool,
-    /// Peers that are connected now.
-    pub connected: Vec<NodeId>,
+    /// The members of the cluster, this node among them.
+    pub members: Vec<MemberStatus>,
+}
+
+/// A member of the cluster as one node sees it.
+#[derive(Clone, Debug)]
+pub struct MemberStatus {
+    /// The node, where it stands and where it is reached.
+    pub peer: Peer,
+    /// Whether it is connected, or this node itself.
+    pub connected: bool,
+    /// Whether it said moments ago that it can lead shards: its clock is trusted, its disk has
+    /// room, and it is not stopping.
+    pub fit: bool,
 }
 
 /// A shard as one node sees it.
@@ -142,6 +157,7 @@ impl Node {
             records,
             disk,
             failure,
+            stopping: AtomicBool::new(false),
             tasks: Mutex::default(),
         };
         let node = Self { inner: Arc::new(inner) };
@@ -196,6 +212,16 @@ impl Node {
         deadline: Instant,
     ) -> Result<Vec<Unsettled>, SubmitError> {
         self.inner.router.unsettled(after, limit, deadline).await
+    }
+
+    /// Has the leader of a shard let `to` lead instead. No command is lost with the leadership;
+    /// those that come meanwhile wait for the new leader. Where nodes are in order, leaderships are
+    /// spread again some seconds later.
+    ///
+    /// # Errors
+    /// Why the leadership stayed, or may have.
+    pub async fn transfer(&self, shard: ShardId, to: NodeId) -> Result<(), NotMoved> {
+        self.inner.router.hand_over(shard, to).await
     }
 
     /// What a copy of a claim for `name` carries: how far this node has seen the name's shard, and
@@ -253,7 +279,7 @@ impl Node {
             shards: self.inner.router.shards().iter().enumerate().map(status).collect(),
             clock_offset_ms: reading.offset_ms,
             clock_trusted: reading.distrust.is_none(),
-            connected: self.inner.transport.connected(),
+            members: self.inner.members(),
         }
     }
 
@@ -274,6 +300,7 @@ impl Node {
     /// Hands leaderships over, stops taking part and closes the files. Bounded to a few seconds.
     /// The data directory is free again once every clone of the node is dropped.
     pub async fn stop(&self) {
+        self.inner.stopping.store(true, Ordering::Relaxed);
         tend::hand_over(&self.inner).await;
         let mut tasks = std::mem::take(&mut *self.inner.tasks.lock().expect("no holder panics"));
         tasks.shutdown().await;
@@ -370,6 +397,30 @@ impl Inner {
         });
     }
 
+    /// Whether this node can lead shards now.
+    fn is_fit(&self) -> bool {
+        let stops = self.stopping.load(Ordering::Relaxed) || self.failure.borrow().is_some();
+        !stops && self.guard.trusted() && !self.disk.is_low()
+    }
+
+    /// The leader of every shard as far as this node knows.
+    fn leaders(&self) -> Vec<Option<NodeId>> {
+        self.router.shards().iter().map(|shard| shard.replica().leader()).collect()
+    }
+
+    fn members(&self) -> Vec<MemberStatus> {
+        let (connected, fit) = (self.transport.connected(), self.router.fit_peers());
+        let member = |peer: &Peer| {
+            let own = peer.id == self.config.id;
+            MemberStatus {
+                peer: peer.clone(),
+                connected: own || connected.contains(&peer.id),
+                fit: if own { self.router.is_fit() } else { fit.contains(&peer.id) },
+            }
+        };
+        self.config.peers.iter().map(member).collect()
+    }
+
     fn replicas(&self) -> Vec<Replica> {
         self.router.shards().iter().map(|shard| shard.replica().clone()).collect()
     }
@@ -408,6 +459,7 @@ impl Service for NodeService {
             router::READ => router.serve_read(shard, &body, reply),
             router::LIST => router.serve_list(shard, &body, reply),
             router::CONFIRM => router.serve_confirm(reply),
+            router::HAND_OVER => router.serve_hand_over(shard, &body, reply),
             formation::STATUS => Self::answer(reply, Some(self.founder.serve_status())),
             formation::FORM => Self::answer(reply, self.founder.serve_form(from.node, &body)),
             _ => match router.shards().get(usize::from(shard.0)) {

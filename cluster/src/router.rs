@@ -3,6 +3,7 @@
 mod applied;
 #[cfg(feature = "testing")]
 mod layouts;
+mod leading;
 mod list;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(crate) const READ: u8 = raft::kind::NEXT + 1;
 pub(crate) use self::applied::{CONFIRM, CONFIRM_INTERVAL};
 #[cfg(feature = "testing")]
 pub(crate) use self::layouts::layouts;
+pub(crate) use self::leading::HAND_OVER;
 pub(crate) use self::list::LIST;
 
 /// Between two tries to reach a leader: short enough to use a new one soon, long enough for an
@@ -65,6 +67,7 @@ pub(crate) struct Router {
     shards: Vec<ShardHandle>,
     seen: Vec<Seen>,
     known: Vec<applied::Known>,
+    fitness: leading::Fitness,
     transport: Arc<dyn Transport>,
     guard: Arc<ClockGuard>,
 }
@@ -94,7 +97,8 @@ impl Router {
         let known = shards.iter().map(|_| applied::Known::default()).collect();
         let (node, members) = (config.id, config.peers.len());
         let table = SlotTable::new(config.shards);
-        Self { node, members, table, shards, seen, known, transport, guard }
+        let fitness = leading::Fitness::default();
+        Self { node, members, table, shards, seen, known, fitness, transport, guard }
     }
 
     /// This node's shards, by id.

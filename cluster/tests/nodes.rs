@@ -24,6 +24,9 @@ use protocol::{
 };
 use tempfile::TempDir;
 
+#[path = "nodes/leading.rs"]
+mod leading;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A cluster whose nodes can be stopped and started again.

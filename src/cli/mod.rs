@@ -15,9 +15,11 @@ use tracing::Level;
 use crate::config::{Finding, Refused};
 use crate::telemetry::{LogFormat, TelemetryError};
 
+mod admin_api;
 mod banner;
 mod bench;
 mod client;
+mod cluster_admin;
 mod config_check;
 mod dev;
 mod hash_key;
@@ -46,6 +48,8 @@ enum Command {
     Terms(terms::TermsArgs),
     /// Make the digest under which a policy keeps an API key
     HashKey(hash_key::HashKeyArgs),
+    /// Look at the cluster and move leaderships
+    Cluster(cluster_admin::ClusterArgs),
     /// Look at records and settle what nobody can tell
     Records(records::RecordsArgs),
     /// Measure a running cluster
@@ -87,6 +91,7 @@ pub fn run() -> ExitCode {
         Command::Config(args) => config_check::run(&args),
         Command::Terms(args) => terms::run(&args),
         Command::HashKey(args) => hash_key::run(&args),
+        Command::Cluster(args) => cluster_admin::run(&args),
         Command::Records(args) => records::run(&args),
         Command::Bench(args) => bench::run(&args).map_err(Failure::Says),
     };

@@ -19,6 +19,7 @@ mod crashes;
 mod expect;
 mod full_disk;
 mod keys;
+mod leading;
 mod leases;
 mod policies;
 mod profiles;

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Inner, Node};
+use super::{Inner, Node, balance};
 use crate::config::NodeId;
 use crate::error::StartError;
 use crate::failpoint;
 use crate::router::CONFIRM_INTERVAL;
 use crate::storage::identity::free_bytes;
 use crate::storage::wal::Space;
-use crate::transport::{Refusal, Transport};
+use crate::transport::{Refusal, Transport as _};
 
 /// How often the node looks after things: soon enough to notice a filling disk or a jumped clock
 /// before it does harm.
@@ -39,6 +39,7 @@ pub(super) fn start(node: &Node) {
     tasks.spawn(watch_records(node.inner.clone()));
     tasks.spawn(sweep(node.inner.clone()));
     tasks.spawn(confirm(node.inner.clone()));
+    tasks.spawn(balance::run(node.inner.clone()));
 }
 
 async fn form(inner: Arc<Inner>) {
@@ -87,6 +88,7 @@ async fn rounds(inner: Arc<Inner>) {
     loop {
         round.tick().await;
         look_at_disk(&inner);
+        inner.router.set_fit(inner.is_fit());
         look_at_refusals(&inner);
         for replica in inner.replicas() {
             if let Some(reason) = replica.failure() {
@@ -96,7 +98,7 @@ async fn rounds(inner: Arc<Inner>) {
         }
         if !inner.guard.trusted() {
             // Whoever stamps no time cannot serve its shards: another node should lead them.
-            give_up_leaderships(&inner).await;
+            give_up_leaderships(&inner, &inner.router.fit_peers()).await;
         }
     }
 }
@@ -125,16 +127,19 @@ fn look_at_refusals(inner: &Inner) {
     }
 }
 
-/// Asks connected peers to take over what this node leads, spread over them.
-async fn give_up_leaderships(inner: &Inner) -> usize {
-    let peers = inner.transport.connected();
+/// Lets `peers` take over what this node leads, spread over them. Returns how many leaderships this
+/// node had.
+async fn give_up_leaderships(inner: &Inner, peers: &[NodeId]) -> usize {
     if peers.is_empty() {
         return 0;
     }
-    let led: Vec<_> = inner.replicas().into_iter().filter(|replica| replica.is_leader()).collect();
-    for (index, replica) in led.iter().enumerate() {
+    let shards = inner.router.shards().iter().enumerate();
+    let led: Vec<_> = shards.filter(|(_, shard)| shard.replica().is_leader()).collect();
+    for (index, (shard, handle)) in led.iter().enumerate() {
         let to: NodeId = peers[index % peers.len()];
-        replica.transfer_leader(to).await;
+        if let Err(reason) = handle.hand_over(to).await {
+            tracing::info!(shard, to = to.0, %reason, "could not give up a leadership");
+        }
         tokio::time::sleep(TRANSFER_GAP).await;
     }
     led.len()
@@ -142,8 +147,14 @@ async fn give_up_leaderships(inner: &Inner) -> usize {
 
 /// Hands every leadership over before a stop, so that nobody has to notice it by a time-out.
 pub(super) async fn hand_over(inner: &Inner) {
+    inner.router.set_fit(false);
     let begin = Instant::now();
-    while give_up_leaderships(inner).await > 0 && begin.elapsed() < HAND_OVER {
+    let peers = || match inner.router.fit_peers() {
+        // Nobody has said so yet; the node stops in any case.
+        fit if fit.is_empty() => inner.transport.connected(),
+        fit => fit,
+    };
+    while give_up_leaderships(inner, &peers()).await > 0 && begin.elapsed() < HAND_OVER {
         tokio::time::sleep(TRANSFER_GAP).await;
     }
 }

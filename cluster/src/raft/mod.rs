@@ -23,7 +23,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use openraft::Instant;
 use openraft::async_runtime::WatchReceiver;
-use openraft::{Config, SnapshotPolicy};
+use openraft::{Config, RaftMetrics, SnapshotPolicy};
 use protocol::decide::{Standing, standing};
 use protocol::{Basis, Decided, Record, RecordName, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -192,6 +192,14 @@ impl Replica {
         self.raft.is_leader()
     }
 
+    /// Whether this replica leads and has applied an entry of its own term: from then on Raft takes
+    /// what it proposes. A leader that has just been elected refuses, in a way that proves nothing.
+    pub(crate) fn takes_proposals(&self) -> bool {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        metrics.state.is_leader() && has_applied_own_term(&metrics)
+    }
+
     /// How far this replica has applied the log.
     pub(crate) fn basis(&self) -> Basis {
         self.position.basis()
@@ -204,8 +212,7 @@ impl Replica {
     pub(crate) fn confirmed(&self) -> Option<Confirmed> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
-        let term = metrics.last_applied.as_ref()?.committed_leader_id().term;
-        if metrics.current_leader != Some(metrics.id) || term != metrics.current_term {
+        if metrics.current_leader != Some(metrics.id) || !has_applied_own_term(&metrics) {
             return None;
         }
         let age = metrics.last_quorum_acked?.elapsed();
@@ -332,6 +339,47 @@ impl Replica {
         }
     }
 
+    /// Whether `node` votes in this shard.
+    pub(crate) fn is_voter(&self, node: NodeId) -> bool {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        metrics.membership_config.voter_ids().any(|id| id == node.0)
+    }
+
+    /// Waits until `node` has all of this leader's log on its disk; `false` when this replica does
+    /// not lead.
+    pub(crate) async fn has_whole_log(&self, node: NodeId) -> bool {
+        self.until(|metrics| {
+            let replication = metrics.replication.as_ref();
+            let Some(replication) = replication else { return Some(false) };
+            let matched = replication.get(&node.0).and_then(|log_id| log_id.as_ref());
+            (matched.map(|log_id| log_id.index) >= metrics.last_log_index).then_some(true)
+        })
+        .await
+    }
+
+    /// Waits until a leader is known that is not this replica; whether it is `node`.
+    pub(crate) async fn led_by(&self, node: NodeId) -> bool {
+        self.until(|metrics| {
+            let leader = metrics.current_leader.filter(|leader| *leader != metrics.id)?;
+            Some(leader == node.0)
+        })
+        .await
+    }
+
+    /// Waits until `look` finds an answer in the metrics; `false` when Raft has stopped.
+    async fn until(&self, look: impl Fn(&RaftMetrics<TypeConfig>) -> Option<bool>) -> bool {
+        let mut metrics = self.raft.metrics();
+        loop {
+            if let Some(found) = look(&metrics.borrow_watched()) {
+                return found;
+            }
+            if metrics.changed().await.is_err() {
+                return false;
+            }
+        }
+    }
+
     /// Asks `to` to take over the leadership; what becomes of it shows in [`Replica::leader`].
     pub(crate) async fn transfer_leader(&self, to: NodeId) {
         if self.raft.trigger().transfer_leader(to.0).await.is_err() {
@@ -365,6 +413,11 @@ impl Replica {
             tracing::warn!(shard = self.shard.0, %error, "raft did not stop cleanly");
         }
     }
+}
+
+fn has_applied_own_term(metrics: &RaftMetrics<TypeConfig>) -> bool {
+    let applied = metrics.last_applied.as_ref().map(|log_id| log_id.committed_leader_id().term);
+    applied == Some(metrics.current_term)
 }
 
 /// Raft has stopped on this node.

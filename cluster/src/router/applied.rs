@@ -34,9 +34,17 @@ pub(super) const AGE_MAX: Duration = Duration::from_millis(1500);
 /// does no harm.
 pub(crate) const CONFIRM_INTERVAL: Duration = Duration::from_millis(300);
 
+/// What a node says of itself and of the shards that it leads.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Confirmation {
+    /// Whether it can lead shards.
+    fit: bool,
+    shards: Vec<Entry>,
+}
+
 /// What a leader says of one shard.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Entry {
+struct Entry {
     shard: u16,
     index: u64,
     age_ms: u64,
@@ -109,10 +117,11 @@ impl Router {
         let asked = Instant::now();
         let request = Request { kind: CONFIRM, shard: ShardId(0), body: Bytes::new() };
         let Ok(reply) = self.transport.call(peer, request, AGE_MAX).await else { return };
-        let Ok(entries) = codec::decode::<Vec<Entry>>(codec::CONFIRMED, &reply) else {
+        let Ok(said) = codec::decode::<Confirmation>(codec::CONFIRMED, &reply) else {
             return tracing::warn!(peer = peer.0, "confirmation is unreadable");
         };
-        for Entry { shard, index, age_ms } in entries {
+        self.fitness.heard(peer, said.fit, asked);
+        for Entry { shard, index, age_ms } in said.shards {
             let moment = asked.checked_sub(Duration::from_millis(age_ms));
             if let (Some(known), Some(moment)) = (self.known.get(usize::from(shard)), moment) {
                 known.add(Sample { index, moment });
@@ -127,8 +136,9 @@ impl Router {
             // Rounded up: the moment must not seem younger than it is.
             Some(Entry { shard: shard as u16, index, age_ms: age.as_millis() as u64 + 1 })
         };
-        let entries: Vec<_> = self.shards.iter().enumerate().filter_map(entry).collect();
-        reply.send(codec::encode(codec::CONFIRMED, &entries).into());
+        let shards = self.shards.iter().enumerate().filter_map(entry).collect();
+        let said = Confirmation { fit: self.fitness.own(), shards };
+        reply.send(codec::encode(codec::CONFIRMED, &said).into());
     }
 }
 

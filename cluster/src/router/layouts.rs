@@ -1,10 +1,12 @@
 //! The layouts of what goes between routers, for tests and fuzzing.
 
-use super::applied::Entry;
+use super::applied::Confirmation;
 use super::list::{ForwardList, ListAnswer};
 use super::{Answer, Forward, ForwardRead, ReadAnswer};
 use crate::codec;
+use crate::config::NodeId;
 use crate::layouts::Layout;
+use crate::shard::NotMoved;
 
 pub(crate) fn layouts() -> Vec<Layout> {
     vec![
@@ -14,6 +16,8 @@ pub(crate) fn layouts() -> Vec<Layout> {
         Layout::of::<ReadAnswer, { codec::READ_ANSWER }>("answer to a read"),
         Layout::of::<ForwardList, { codec::FORWARD_LIST }>("list on its way"),
         Layout::of::<ListAnswer, { codec::LIST_ANSWER }>("answer to a list"),
-        Layout::of::<Vec<Entry>, { codec::CONFIRMED }>("what a leader confirms"),
+        Layout::of::<Confirmation, { codec::CONFIRMED }>("what a leader confirms"),
+        Layout::of::<NodeId, { codec::HAND_OVER }>("who is to lead"),
+        Layout::of::<Result<(), NotMoved>, { codec::HANDED_OVER }>("whether a leadership moved"),
     ]
 }

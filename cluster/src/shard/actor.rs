@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::Submit;
+use super::hand_over::{HandOver, hand_over};
 use super::rounds::Rounds;
 use super::waiters::Waiters;
 use crate::clock::ClockGuard;
@@ -41,6 +42,7 @@ pub(super) struct Actor {
     guard: Arc<ClockGuard>,
     disk: Arc<DiskWatch>,
     mailbox: mpsc::Receiver<Submit>,
+    hand_overs: mpsc::Receiver<HandOver>,
     /// Taken from the mailbox, but too large for the last entry.
     waiting: VecDeque<Submit>,
     under_way: Arc<Semaphore>,
@@ -55,11 +57,13 @@ impl Actor {
         disk: Arc<DiskWatch>,
         rounds: Rounds,
         mailbox: mpsc::Receiver<Submit>,
+        hand_overs: mpsc::Receiver<HandOver>,
     ) -> Self {
         let mut expiry = interval(EXPIRY_INTERVAL);
         expiry.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let under_way = Arc::new(Semaphore::new(ENTRIES_UNDER_WAY));
-        Self { replica, guard, disk, mailbox, waiting: VecDeque::new(), under_way, rounds, expiry }
+        let waiting = VecDeque::new();
+        Self { replica, guard, disk, mailbox, hand_overs, waiting, under_way, rounds, expiry }
     }
 
     /// Runs until every handle to the shard is gone.
@@ -70,9 +74,16 @@ impl Actor {
             // entry takes all of it.
             let permit = self.under_way.clone().acquire_owned().await;
             let permit = permit.expect("the actor never closes its own semaphore");
+            if let Ok(asked) = self.hand_overs.try_recv() {
+                self.hand_over(asked).await;
+            }
             if self.waiting.is_empty() {
                 tokio::select! {
                     biased;
+                    Some(asked) = self.hand_overs.recv() => {
+                        self.hand_over(asked).await;
+                        continue;
+                    }
                     count = self.mailbox.recv_many(&mut taken, BATCH_MAX) => {
                         if count == 0 {
                             return;
@@ -95,13 +106,23 @@ impl Actor {
         }
     }
 
+    /// Lets another node lead. Nothing is under way, so no answer is lost with the leadership.
+    async fn hand_over(&self, asked: HandOver) {
+        let moved = hand_over(&self.replica, asked.to).await;
+        if let Err(reason) = moved {
+            tracing::info!(to = asked.to.0, %reason, "a leadership stayed");
+        }
+        // Whoever asked may have gone.
+        let _ = asked.done.send(moved);
+    }
+
     /// Proposes an entry of what waits, up to its bounds.
     async fn propose_waiting(&mut self, permit: OwnedSemaphorePermit) {
         let at = match self.guard.stamp() {
             Ok(at) => at,
             Err(_) => return self.refuse_waiting(&SubmitError::ClockNotTrusted),
         };
-        if !self.replica.is_leader() {
+        if !self.replica.takes_proposals() {
             return self.refuse_waiting(&SubmitError::NoLeader);
         }
         if self.disk.is_low() {
@@ -154,7 +175,7 @@ impl Actor {
 
     /// Proposes the expiry of records that are due, if this node leads the shard.
     async fn propose_due(&mut self, permit: OwnedSemaphorePermit) {
-        if !self.replica.is_leader() {
+        if !self.replica.takes_proposals() {
             return;
         }
         let Ok(at) = self.guard.stamp() else { return };

@@ -4,6 +4,7 @@
 //! holds no truth: a lost actor loses waiting replies, never a decision.
 
 mod actor;
+mod hand_over;
 mod rounds;
 mod waiters;
 
@@ -12,12 +13,15 @@ use std::time::Instant;
 
 use protocol::{Command, Decided};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use self::actor::Actor;
+use self::hand_over::HandOver;
+pub use self::hand_over::NotMoved;
 pub(crate) use self::rounds::Rounds;
 pub(crate) use self::waiters::Respond;
 use crate::clock::ClockGuard;
+use crate::config::NodeId;
 use crate::error::SubmitError;
 use crate::raft::Replica;
 use crate::storage::space::DiskWatch;
@@ -56,6 +60,7 @@ impl Admission {
 pub(crate) struct ShardHandle {
     replica: Replica,
     mailbox: mpsc::Sender<Submit>,
+    hand_overs: mpsc::Sender<HandOver>,
     admission: Admission,
 }
 
@@ -69,8 +74,10 @@ impl ShardHandle {
         rounds: Rounds,
     ) -> Self {
         let (mailbox, queue) = mpsc::channel(MAILBOX_MAX);
-        tokio::spawn(Actor::new(replica.clone(), guard, disk, rounds, queue).run());
-        Self { replica, mailbox, admission }
+        // One at a time: whoever comes second would ask a node that leads no more.
+        let (hand_overs, asked) = mpsc::channel(1);
+        tokio::spawn(Actor::new(replica.clone(), guard, disk, rounds, queue, asked).run());
+        Self { replica, mailbox, hand_overs, admission }
     }
 
     /// The shard's replica on this node.
@@ -84,7 +91,7 @@ impl ShardHandle {
         if command.name().is_too_long() {
             return respond.send(Err(SubmitError::NameTooLong));
         }
-        if !self.replica.is_leader() {
+        if !self.replica.takes_proposals() {
             return respond.send(Err(SubmitError::NoLeader));
         }
         let weight = self.admission.0.clone().try_acquire_many_owned(weight_kib(&command));
@@ -97,6 +104,23 @@ impl ShardHandle {
             Err(TrySendError::Full(submit)) => submit.respond.send(Err(SubmitError::Overloaded)),
             Err(TrySendError::Closed(submit)) => submit.respond.send(Err(SubmitError::Stopping)),
         }
+    }
+}
+
+impl ShardHandle {
+    /// Gives the leadership to `to`, if this node has it, between two log entries: no command is
+    /// lost with it. Those that come meanwhile wait, and are then refused definitely, so that their
+    /// senders ask the new leader.
+    ///
+    /// # Errors
+    /// Why the leadership stayed, or may have.
+    pub(crate) async fn hand_over(&self, to: NodeId) -> Result<(), NotMoved> {
+        if !self.replica.is_leader() {
+            return Err(NotMoved::NotLeader);
+        }
+        let (done, moved) = oneshot::channel();
+        self.hand_overs.try_send(HandOver { to, done }).map_err(|_| NotMoved::UnderWay)?;
+        moved.await.unwrap_or(Err(NotMoved::NotLeader))
     }
 }
 

@@ -20,11 +20,13 @@ use crate::judge::Judge;
 use crate::problem::Problem;
 use crate::sub_account;
 
+mod cluster;
 mod look;
 mod settle;
 #[cfg(test)]
 mod tests;
 
+pub(super) use cluster::{status, transfer};
 pub(super) use look::{get, list};
 pub(super) use settle::{forget, resolve};
 

@@ -371,3 +371,60 @@ async fn a_record_whose_name_leaves_the_operation_open_is_settled_as_one_of_its_
     let (status, answer) = served.resolve("ops", verdict).await;
     assert_eq!(status, 200, "{answer}");
 }
+
+#[tokio::test]
+async fn the_cluster_is_shown_to_admins_as_the_asked_node_sees_it() {
+    let served = serve();
+    let (status, _) = served.send("GET", "/v1/admin/cluster", "A", Value::Null).await;
+    assert_eq!(status, 401, "a tenant's key is none");
+    let (status, shown) = served.send("GET", "/v1/admin/cluster", "eye", Value::Null).await;
+    let node = |id: u64, region: &str, there: bool, leads: u64| {
+        json!({
+            "id": id, "region": region, "addr": format!("127.0.0.1:{}", 7100 + id),
+            "connected": there, "fit": there, "leads": leads,
+        })
+    };
+    let shard = |id: u64, leader: Value, region: Value| {
+        json!({
+            "id": id, "leader": leader, "region": region, "term": 4, "last_index": 30,
+            "applied_index": 29, "purged_index": 7,
+        })
+    };
+    assert_eq!(status, 200);
+    assert_eq!(
+        shown,
+        json!({
+            "node": 1,
+            "nodes": [node(1, "eu", true, 0), node(2, "us", true, 1), node(3, "ap", false, 0)],
+            "shards": [shard(0, Value::Null, Value::Null), shard(1, json!(2), json!("us"))],
+            "clock": { "trusted": true, "offset_ms": -3 },
+        })
+    );
+}
+
+#[tokio::test]
+async fn an_operator_moves_leaderships_and_learns_why_one_stays() {
+    let served = serve();
+    let path = "/v1/admin/cluster/transfer";
+    let ask = |shard: u64, to: u64| json!({ "shard": shard, "to": to });
+    let (status, _) = served.send("POST", path, "eye", ask(1, 2)).await;
+    assert_eq!(status, 403, "a viewer only looks");
+    let (status, moved) = served.send("POST", path, "ops", ask(1, 2)).await;
+    assert_eq!((status, moved), (200, json!({ "shard": 1, "leader": 2 })));
+    for (shard, to, status, code, executed) in [
+        (7, 2, 404, "not-found", "no"),
+        (1, 9, 400, "invalid-request", "no"),
+        (1, 3, 409, "invalid-request", "no"),
+        (1, 5, 409, "invalid-request", "no"),
+        (1, 1, 503, "shard-unavailable", "no"),
+        (1, 4, 503, "shard-unavailable", "unknown"),
+    ] {
+        let (got, problem) = served.send("POST", path, "ops", ask(shard, to)).await;
+        let said = (got, problem["code"].as_str(), problem["executed"].as_str());
+        assert_eq!(said, (status, Some(code), Some(executed)), "{problem}");
+    }
+    for body in [json!({ "shard": 1 }), json!({ "shard": 70_000, "to": 1 }), json!([])] {
+        let (status, problem) = served.send("POST", path, "ops", body).await;
+        assert_eq!((status, problem["code"].as_str()), (400, Some("invalid-request")));
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cluster::{Found, Readiness, SubmitError, Unsettled};
+use cluster::{Found, NodeId, NodeStatus, NotMoved, Readiness, ShardId, SubmitError, Unsettled};
 use protocol::machine::MemoryRecords;
 use protocol::{
     Basis, Batch, Claim, Command, Decided, Machine, Outcome, Record, RecordName, RecordStore,
@@ -249,6 +249,14 @@ impl Judge for TestJudge {
 
     fn readiness(&self) -> Readiness {
         Readiness::Ready
+    }
+
+    fn status(&self) -> NodeStatus {
+        unreachable!("gateways do not ask")
+    }
+
+    async fn transfer(&self, _: ShardId, _: NodeId) -> Result<(), NotMoved> {
+        unreachable!("gateways do not ask")
     }
 }
 

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cluster::{Found, Readiness, SubmitError, Unsettled};
+use cluster::{
+    Found, MemberStatus, NodeId, NodeStatus, NotMoved, Peer, Readiness, ShardId, ShardStatus,
+    SubmitError, Unsettled,
+};
 use protocol::machine::MemoryRecords;
 use protocol::{
     Basis, Batch, Claim, Command, Decided, Machine, Millis, RecordName, RecordStore, Timestamp,
@@ -156,6 +159,47 @@ impl Judge for MemoryJudge {
         match self.0.lock().unwrap().clock_trusted {
             true => Readiness::Ready,
             false => Readiness::NotReady("the clock is not trusted".to_owned()),
+        }
+    }
+
+    /// Three nodes, of which the last is away, and two shards; the first has no leader.
+    fn status(&self) -> NodeStatus {
+        let member = |id: u64, region: &str| MemberStatus {
+            peer: Peer {
+                id: NodeId(id),
+                addr: ([127, 0, 0, 1], 7100 + id as u16).into(),
+                region: region.to_owned(),
+            },
+            connected: id < 3,
+            fit: id < 3,
+        };
+        let shard = |shard: u16, leader: Option<u64>| ShardStatus {
+            shard: ShardId(shard),
+            leader: leader.map(NodeId),
+            term: 4,
+            last_index: 30,
+            applied_index: 29,
+            purged_index: 7,
+        };
+        NodeStatus {
+            id: NodeId(1),
+            shards: vec![shard(0, None), shard(1, Some(2))],
+            clock_offset_ms: Some(-3),
+            clock_trusted: true,
+            members: vec![member(1, "eu"), member(2, "us"), member(3, "ap")],
+        }
+    }
+
+    /// Each node is a reason of its own; only node 2 takes over.
+    async fn transfer(&self, shard: ShardId, to: NodeId) -> Result<(), NotMoved> {
+        match (shard.0, to.0) {
+            (0 | 1, 2) => Ok(()),
+            (0 | 1, 1) => Err(NotMoved::NotLeader),
+            (0 | 1, 3) => Err(NotMoved::Behind),
+            (0 | 1, 4) => Err(NotMoved::NotElected),
+            (0 | 1, 5) => Err(NotMoved::UnderWay),
+            (0 | 1, _) => Err(NotMoved::NoReplica),
+            _ => Err(NotMoved::NoShard),
         }
     }
 }
