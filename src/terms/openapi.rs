@@ -1,5 +1,7 @@
 //! The terms as a fragment of an OpenAPI 3.1 document: paths to be merged into the API's own.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::{OperationTerms, Terms};
@@ -11,9 +13,13 @@ impl Terms {
         let mut paths = Map::new();
         for operation in &self.operations {
             let (Some(method), Some(path)) = (&operation.method, &operation.path) else { continue };
-            let item = paths.entry(path.clone()).or_insert_with(|| json!({}));
+            // Two paths that differ in their parameters' names only are one path to OpenAPI.
+            let same = paths.keys().find(|other| shape(other).eq(shape(path)));
+            let path = same.unwrap_or(path).clone();
+            let parameters = parameters(operation, &path);
+            let item = paths.entry(path).or_insert_with(|| json!({}));
             item[method.to_lowercase()] = json!({
-                "parameters": parameters(operation, path),
+                "parameters": parameters,
                 "responses": responses(operation),
                 "x-idempotency": operation,
             });
@@ -40,6 +46,16 @@ impl Terms {
             "x-idempotency": { "unlisted": self.unlisted, "not_honoured": self.not_honoured },
         })
     }
+}
+
+/// The parts of a path; `None` stands for a parameter.
+fn shape(path: &str) -> impl Iterator<Item = Option<&str>> {
+    path.split('/').map(|part| parameter(part).is_none().then_some(part))
+}
+
+/// The name of the parameter that a part of a path is.
+fn parameter(part: &str) -> Option<&str> {
+    part.strip_prefix('{')?.strip_suffix('}')
 }
 
 fn header(description: &str, schema: Value) -> Value {
@@ -72,8 +88,8 @@ fn parameters(operation: &OperationTerms, path: &str) -> Vec<Value> {
             "schema": { "type": "string", "minLength": 1, "maxLength": longest },
         })
     });
-    let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let in_path = in_path.map(|name| {
+    let in_path: BTreeSet<_> = path.split('/').filter_map(parameter).collect();
+    let in_path = in_path.into_iter().map(|name| {
         json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
     });
     in_path.chain(keys).collect()

@@ -236,6 +236,29 @@ fn the_fragment_names_parameters_and_every_answer_of_the_gateway() {
 }
 
 #[test]
+fn paths_that_differ_in_the_names_of_parameters_are_one_path_of_the_fragment() {
+    let text = "[[operation]]\nmatch = \"POST /orders/{id}/{id}\"\n\
+                [[operation]]\nmatch = \"PATCH /orders/{order}/{line}\"\n\
+                [[operation]]\nmatch = \"PATCH /orders/{order}/lines\"\n";
+    let fragment = Terms::of(&policy(text), None).to_openapi();
+    let paths = fragment["paths"].as_object().unwrap();
+    assert_eq!(paths.len(), 2, "{paths:?}");
+    for (path, item) in paths {
+        for (method, operation) in item.as_object().unwrap() {
+            let named = operation["parameters"].as_array().unwrap().iter();
+            let named: Vec<_> = named.filter(|it| it["in"] == "path").collect();
+            let names = named.iter().map(|it| it["name"].as_str().unwrap());
+            let unique: std::collections::BTreeSet<_> = names.collect();
+            assert_eq!(unique.len(), named.len(), "{method} {path}");
+            let in_path = path.matches('{').count();
+            assert!(unique.iter().all(|it| path.contains(&format!("{{{it}}}"))), "{path}");
+            assert!(!named.is_empty() && named.len() <= in_path, "{method} {path}");
+        }
+    }
+    assert_eq!(paths.values().map(|item| item.as_object().unwrap().len()).sum::<usize>(), 3);
+}
+
+#[test]
 fn every_reference_of_the_fragment_leads_somewhere() {
     let fragment = Terms::of(&policy(POLICY), Some(limits())).to_openapi();
     let text = fragment.to_string();
