@@ -25,6 +25,7 @@ mod policies;
 mod profiles;
 mod published;
 mod quickstart;
+mod regional;
 mod retention;
 mod rules;
 mod scope;
