@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -58,17 +58,20 @@ impl Kind {
         }
     }
 
-    /// Whether the program can be run; says so where not.
-    fn is_installed(self) -> bool {
+    /// The program; `None`, and said so, where it is not installed.
+    fn installed(self) -> Option<PathBuf> {
         // Where Debian puts it is not on everybody's path.
-        let found = Command::new(self.program()).arg("-v").env("PATH", path()).output();
-        if found.is_ok_and(|output| output.status.success()) {
-            return true;
+        let found = ["", "/usr/sbin", "/usr/local/sbin"].into_iter().find_map(|folder| {
+            let program = Path::new(folder).join(self.program());
+            let output = Command::new(&program).arg("-v").output();
+            output.is_ok_and(|output| output.status.success()).then_some(program)
+        });
+        if found.is_none() {
+            // Past the capture of the test's output: a test that did not run must be seen.
+            let line = format!("\nSKIPPED: {} is not installed\n", self.program());
+            std::io::stderr().write_all(line.as_bytes()).unwrap();
         }
-        // Past the capture of the test's output: a test that did not run must be seen.
-        let line = format!("\nSKIPPED: {} is not installed\n", self.program());
-        std::io::stderr().write_all(line.as_bytes()).unwrap();
-        false
+        found
     }
 
     /// The documented configuration, with a test's addresses in the place of its own.
@@ -109,7 +112,7 @@ impl Kind {
         text
     }
 
-    async fn start(self, cluster: &Cluster) -> Regional {
+    async fn start(self, program: &Path, cluster: &Cluster) -> Regional {
         let folder = tempfile::tempdir().unwrap();
         let reserved = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = reserved.local_addr().unwrap();
@@ -117,7 +120,7 @@ impl Kind {
         let file = folder.path().join("configuration");
         fs::write(&file, self.configuration(cluster, address, folder.path())).unwrap();
         let log = fs::File::create(folder.path().join("log")).unwrap();
-        let mut command = Command::new(self.program());
+        let mut command = Command::new(program);
         match self {
             Self::Nginx => {
                 let global = "daemon off; master_process off; error_log stderr;";
@@ -125,7 +128,7 @@ impl Kind {
             }
             Self::Haproxy => command.arg("-db").arg("-f").arg(&file),
         };
-        command.env("PATH", path()).stdin(Stdio::null());
+        command.stdin(Stdio::null());
         let process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let mut regional = Regional { address, process, folder };
         until("the gateway serves", || {
@@ -140,11 +143,6 @@ impl Kind {
         .await;
         regional
     }
-}
-
-fn path() -> String {
-    let path = std::env::var("PATH").unwrap_or_default();
-    format!("{path}:/usr/local/sbin:/usr/sbin:/sbin")
 }
 
 impl Regional {
@@ -179,11 +177,9 @@ async fn start() -> (Cluster, Upstream) {
 /// The region's gateway names the tenant, and nobody else; what passes it stays what it was.
 fn tenants_and_keys_pass(kind: Kind) {
     run(async move {
-        if !kind.is_installed() {
-            return;
-        }
+        let Some(program) = kind.installed() else { return };
         let (cluster, upstream) = start().await;
-        let regional = kind.start(&cluster).await;
+        let regional = kind.start(&program, &cluster).await;
         let key = fresh_key();
         let keyed = [("idempotency-key", key.as_str())];
         let first = regional.post("a", "/orders", &keyed, "{\"n\":1}").await;
@@ -217,11 +213,9 @@ fn tenants_and_keys_pass(kind: Kind) {
 /// A gateway that dies is gone round, and nothing runs twice by that.
 fn failover_runs_nothing_twice(kind: Kind) {
     run(async move {
-        if !kind.is_installed() {
-            return;
-        }
+        let Some(program) = kind.installed() else { return };
         let (mut cluster, upstream) = start().await;
-        let regional = kind.start(&cluster).await;
+        let regional = kind.start(&program, &cluster).await;
         let mut keys: Vec<String> = Vec::new();
         let first = fresh_key();
         assert_eq!(regional.post_until_answered(&first).await.status, 201);
@@ -249,11 +243,9 @@ fn failover_runs_nothing_twice(kind: Kind) {
 /// A request that may have arrived is not sent again: without a key nobody would notice.
 fn a_post_is_not_sent_again(kind: Kind) {
     run(async move {
-        if !kind.is_installed() {
-            return;
-        }
+        let Some(program) = kind.installed() else { return };
         let (mut cluster, upstream) = start().await;
-        let regional = kind.start(&cluster).await;
+        let regional = kind.start(&program, &cluster).await;
         // Held after it was executed, so that a gateway dies with an answer outstanding.
         let post = regional.post("a", "/charges?hold=3000", &[], "{}");
         let kill = async {
