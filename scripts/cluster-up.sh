@@ -6,7 +6,7 @@
 #   --upstream URL  the API behind the gateways; none: the claims API only
 #   --port PORT     first of the nine ports used                       [7100]
 #   --shards N      shards of a new cluster                            [16]
-#   --policy FILE   the policy; none: a tenant `dev` with API key `dev`
+#   --policy FILE   the policy; none: a tenant `dev` with API key `dev`, an admin with the token `dev-admin`
 # Environment: ONCEGATE_BIN names the binary; otherwise a release build is made.
 #
 # Stop it with scripts/cluster-down.sh; what it stored stays in DIR for the next start.
@@ -43,6 +43,11 @@ if [[ -z $policy ]]; then
 [[tenant]]
 name = "dev"
 credentials = [{ name = "dev", api_key_sha256 = "$(printf %s dev | sha256sum | cut -d' ' -f1)", use = ["gateway", "claims"] }]
+
+[[admin]]
+name = "dev-admin"
+token_sha256 = "$(printf %s dev-admin | sha256sum | cut -d' ' -f1)"
+role = "operator"
 END
 fi
 
