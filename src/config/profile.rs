@@ -87,7 +87,7 @@ impl Profile {
         ("draft-07", Self::Draft07),
     ];
 
-    /// The table of CONTRACT: the only place that says what a profile is.
+    /// The only place that says what a profile is.
     pub(super) fn preset(self) -> Preset {
         let default = Preset {
             header: "idempotency-key",
