@@ -28,4 +28,8 @@ for file in "$dir"/*.pid; do
     kill -KILL "$pid" 2>/dev/null && echo "node $(basename "$file" .pid) did not stop in time and was killed" >&2
     rm -f "$file"
 done
+# Nodes that had a file system of their own keep what it holds.
+for data in "$dir"/data/*; do
+    ! mountpoint -q "$data" || umount "$data"
+done
 [[ -z $wipe ]] || rm -rf "$dir"

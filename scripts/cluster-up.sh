@@ -7,13 +7,15 @@
 #   --port PORT     first of the nine ports used                       [7100]
 #   --shards N      shards of a new cluster                            [16]
 #   --policy FILE   the policy; none: a tenant `dev` with API key `dev`, an admin with the token `dev-admin`
+#   --clocks        under clocks that scripts/clock.sh can turn; needs libfaketime
+#   --disks         with a file system of its own for each node, for scripts/powercut.sh; needs root
 # Environment: ONCEGATE_BIN names the binary; otherwise a release build is made.
 #
 # Stop it with scripts/cluster-down.sh; what it stored stays in DIR for the next start.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-dir=.oncegate/cluster upstream='' port=7100 policy='' shards=16
+dir=.oncegate/cluster upstream='' port=7100 policy='' shards=16 clocks='' disks=''
 while (($#)); do
     case $1 in
     --dir) dir=$2 && shift 2 ;;
@@ -21,7 +23,9 @@ while (($#)); do
     --port) port=$2 && shift 2 ;;
     --policy) policy=$2 && shift 2 ;;
     --shards) shards=$2 && shift 2 ;;
-    *) sed -n '2,13p' "$0" | cut -c3- >&2 && exit 2 ;;
+    --clocks) clocks=yes && shift ;;
+    --disks) disks=yes && shift ;;
+    *) sed -n '2,15p' "$0" | cut -c3- >&2 && exit 2 ;;
     esac
 done
 
@@ -53,6 +57,15 @@ fi
 
 # Whether a process runs; one that has ended and was not waited for yet does not.
 runs() { kill -0 "$1" 2>/dev/null && ! grep -qs '^State:[[:space:]]*Z' "/proc/$1/status"; }
+
+[[ -z $disks ]] || "$here/scripts/disk.sh" up all --dir "$dir"
+faketime=''
+if [[ -n $clocks ]]; then
+    for faketime in /usr/lib/*/faketime/libfaketimeMT.so.1 /usr/lib/faketime/libfaketimeMT.so.1; do
+        [[ ! -e $faketime ]] || break
+    done
+    [[ -e $faketime ]] || { echo "libfaketime is not installed" >&2 && exit 1; }
+fi
 
 peers=''
 for i in 0 1 2; do
@@ -89,7 +102,13 @@ upstream = "$upstream"
 END
     fi
     # The process is started directly, so that its number is the node's own and signals reach it.
-    "$bin" serve --config "$dir/$node.toml" --policy "$policy" \
+    under=()
+    if [[ -n $faketime ]]; then
+        echo +0 >"$dir/$node.clock"
+        under=(env "LD_PRELOAD=$faketime" "FAKETIME_TIMESTAMP_FILE=$dir/$node.clock"
+            FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_CACHE_DURATION=1)
+    fi
+    "${under[@]}" "$bin" serve --config "$dir/$node.toml" --policy "$policy" \
         > >(sed -u "s/^/node $node | /" >>"$dir/log") 2>&1 </dev/null &
     echo $! >"$dir/$node.pid"
     disown

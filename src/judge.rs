@@ -5,12 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::{
-    Found, Node, NodeId, NodeStatus, NotMoved, Readiness, ShardId, SubmitError, Unsettled,
+    Found, Node, NodeId, NodeStatus, NotMoved, Readiness, ShardDigest, ShardId, SubmitError,
+    Unsettled,
 };
 use protocol::{Basis, Claim, Command, Decided, RecordName, Timestamp};
 
 /// Reads the clock that leases are counted by: see [`Judge::boot`].
 pub type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// What [`Judge::digest`] tells.
+pub type Digested = Result<Option<ShardDigest>, SubmitError>;
 
 /// Decides commands. Clones share it.
 ///
@@ -58,6 +62,9 @@ pub trait Judge: Clone + Send + Sync + 'static {
 
     /// The cluster as this process sees it.
     fn status(&self) -> NodeStatus;
+
+    /// Digest of what this process holds of a shard; `None` when there is no such shard.
+    fn digest(&self, shard: ShardId) -> impl Future<Output = Digested> + Send;
 
     /// Lets another node lead a shard.
     fn transfer(
@@ -119,6 +126,10 @@ impl Judge for Node {
 
     fn status(&self) -> NodeStatus {
         Node::status(self)
+    }
+
+    fn digest(&self, shard: ShardId) -> impl Future<Output = Digested> + Send {
+        Node::digest(self, shard)
     }
 
     fn transfer(

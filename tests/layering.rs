@@ -76,6 +76,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         "a shard does not know the node around it",
     ),
     ("src", &["openraft", "bincode", "fjall"], "the edge knows the cluster only by its surface"),
+    (
+        "jepsen",
+        &["use oncegate", "use cluster", "use protocol", "oncegate::"],
+        "a judge that shares the code shares the defect",
+    ),
 ];
 
 /// What only one place may do: the needle, the places that may, and why.
@@ -252,7 +257,7 @@ fn functions_fit_a_screen() {
 }
 
 /// Functions with the line they begin in and their length. Relies on rustfmt: a function ends at
-/// the first line that is a lone closing brace at its own indentation.
+/// the first line that is a lone closing brace at its own indentation, or with its signature.
 fn functions(text: &str) -> Vec<(String, usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -261,6 +266,8 @@ fn functions(text: &str) -> Vec<(String, usize, usize)> {
         let Some(name) = function_name(line.trim_start()) else { continue };
         let end = (start..lines.len()).find(|&at| {
             lines[at].trim_end().ends_with(';') && at == start
+                || lines[at].starts_with(&format!("{})", " ".repeat(indent)))
+                    && lines[at].ends_with(';')
                 || lines[at] == format!("{}}}", " ".repeat(indent))
                 || at == start && lines[at].trim_end().ends_with('}')
         });
@@ -300,7 +307,15 @@ fn nothing_is_unfinished_and_no_name_is_vague() {
 
 #[test]
 fn every_crate_forbids_unsafe_code_and_opens_with_its_purpose() {
-    for root_file in ["src/lib.rs", "src/main.rs", "protocol/src/lib.rs", "cluster/src/lib.rs"] {
+    let roots = [
+        "src/lib.rs",
+        "src/main.rs",
+        "protocol/src/lib.rs",
+        "cluster/src/lib.rs",
+        "jepsen/src/lib.rs",
+        "jepsen/src/main.rs",
+    ];
+    for root_file in roots {
         let text = fs::read_to_string(root().join(root_file)).unwrap();
         assert!(text.contains("#![forbid(unsafe_code)]"), "{root_file} allows unsafe code");
     }
@@ -314,13 +329,24 @@ fn every_crate_forbids_unsafe_code_and_opens_with_its_purpose() {
 
 #[test]
 fn versions_stand_in_one_place() {
-    for manifest in ["protocol/Cargo.toml", "cluster/Cargo.toml"] {
+    for manifest in ["protocol/Cargo.toml", "cluster/Cargo.toml", "jepsen/Cargo.toml"] {
         let text = fs::read_to_string(root().join(manifest)).unwrap();
         let versions: Vec<_> = text
             .lines()
             .filter(|line| line.contains("version = \"") || line.contains("= \"^"))
             .collect();
         assert!(versions.is_empty(), "{manifest} names versions: {versions:?}");
+    }
+}
+
+#[test]
+fn the_fault_tests_depend_on_nothing_of_the_product() {
+    let manifest = fs::read_to_string(root().join("jepsen/Cargo.toml")).unwrap();
+    for crate_name in ["oncegate", "cluster", "protocol"] {
+        let named = manifest.lines().any(|line| {
+            line.strip_prefix(crate_name).is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
+        });
+        assert!(!named, "jepsen depends on {crate_name}");
     }
 }
 

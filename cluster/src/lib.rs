@@ -28,5 +28,5 @@ pub use config::{NodeConfig, NodeId, Peer, Secret};
 pub use error::{Certainty, StartError, SubmitError};
 pub use node::{MemberStatus, Node, NodeStatus, Readiness, ShardStatus};
 pub use placement::ShardId;
-pub use raft::{Found, Unsettled};
+pub use raft::{Found, ShardDigest, Unsettled};
 pub use shard::NotMoved;

@@ -18,7 +18,7 @@ use crate::config::{NodeConfig, NodeId, Peer};
 use crate::error::{StartError, SubmitError};
 use crate::formation::{self, Founder};
 use crate::placement::ShardId;
-use crate::raft::{Found, Replica, ReplicaParts, Unsettled};
+use crate::raft::{Found, Replica, ReplicaParts, ShardDigest, Unsettled};
 use crate::router::{self, Router};
 use crate::shard::{Admission, NotMoved, Rounds, ShardHandle};
 use crate::storage::disk::OsDisk;
@@ -281,6 +281,18 @@ impl Node {
             clock_trusted: reading.distrust.is_none(),
             members: self.inner.members(),
         }
+    }
+
+    /// Digest of what this node holds of a shard; `None` when there is no such shard. Every record
+    /// of it is read, so this is for comparing replicas now and then.
+    ///
+    /// # Errors
+    /// `Stopping` when the records cannot be read.
+    pub async fn digest(&self, shard: ShardId) -> Result<Option<ShardDigest>, SubmitError> {
+        let Some(shard) = self.inner.router.shards().get(usize::from(shard.0)) else {
+            return Ok(None);
+        };
+        shard.replica().digest().await.map(Some).map_err(|_| SubmitError::Stopping)
     }
 
     /// Resolves when the node can no longer take part: a failed disk, a lost log, a cluster that it

@@ -57,6 +57,7 @@ pub fn router<J: Judge>(judge: J, policy: Arc<Policy>, metrics: PrometheusHandle
         .route("/v1/admin/records/resolve", post(admin::resolve::<J>))
         .route("/v1/admin/records/forget", post(admin::forget::<J>))
         .route("/v1/admin/cluster", get(admin::status::<J>))
+        .route("/v1/admin/cluster/digest", get(admin::digest::<J>))
         .route("/v1/admin/cluster/transfer", post(admin::transfer::<J>))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready::<J>))

@@ -11,7 +11,7 @@ use protocol::record::{OnUnknown, Retention};
 use super::lint::{self, Budget, Downstream, Draft, UnknownText};
 use super::profile::{self, Profile};
 use super::section::{Located, Section};
-use super::{Forward, Isolate, KeyScope, Operation, Route, compared, fields, natural, stored};
+use super::{Forward, Isolate, KeyScope, Operation, Route, compared, fields, stored};
 
 /// The longest key that any operation may allow: names stay small enough to be kept in memory.
 pub(crate) const KEY_MAX: u64 = 1024;
@@ -114,10 +114,8 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let profile = profile::profile(section);
     let money = section.settled("money", section.flag("money"), false);
     let (profile, money) = (profile?, money?);
-    let natural_key = natural::members(section);
     let derived_key = forward.as_ref().is_some_and(|forward| forward.derived_key);
-    let natural = natural_key.as_ref().is_some_and(|members| !members.is_empty());
-    let draft = draft(section, profile, &money, (natural, derived_key));
+    let draft = draft(section, profile, &money, derived_key);
     if let Some(draft) = &draft {
         lint::check(section, draft);
     }
@@ -132,7 +130,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let max_snapshot = section.settled("max_snapshot", max_snapshot, ByteSize::kib(64));
     tenant_header_is_apart(section, forward.as_ref(), headers.as_deref());
     let idempotent = draft.as_ref().is_some_and(Draft::idempotent);
-    let store = stored::statuses(section, idempotent, natural);
+    let store = stored::statuses(section, idempotent);
     let store_headers = stored::headers(section);
     let indeterminate_status = indeterminate_status(section);
     let isolate = isolate(section);
@@ -143,14 +141,13 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
         name,
         route,
         required: required?.value,
-        natural_key: natural_key?,
         headers: headers?,
         key_max: draft.key_max.as_ref().map_or(draft.downstream_key_max(), |max| max.value),
         lease: draft.lease.value,
         answer_within: answer_within?.value,
         max_execution: draft.max_execution.value,
         on_unknown: on_unknown(&draft),
-        retention: draft.retention.value,
+        retention: Retention::For(draft.retention.value),
         retention_min: draft.retention_min(),
         fingerprint: fingerprint?,
         store: store?,
@@ -196,7 +193,7 @@ fn draft(
     section: &Section<'_>,
     profile: Profile,
     money: &Located<bool>,
-    (natural, derived_key): (bool, bool),
+    derived_key: bool,
 ) -> Option<Draft> {
     let short = section.settled("short_retention", section.flag("short_retention"), false);
     let choices = [("fail_closed", UnknownText::FailClosed), ("takeover", UnknownText::Takeover)];
@@ -222,9 +219,7 @@ fn draft(
         max_execution: max_execution?,
         key_max: key_max.map(|max| max.map(|max| max as usize)),
         key_max_default: profile.preset().key_max,
-        natural,
-        // A natural key is no text that a header could carry as it is.
-        derived_key: derived_key || natural,
+        derived_key,
         retention: retention?,
         downstream: downstream?,
         budget: budget?,
@@ -237,9 +232,10 @@ fn retention(
     section: &Section<'_>,
     profile: Profile,
     money: &Located<bool>,
-) -> Option<Located<Retention>> {
+) -> Option<Located<Millis>> {
     if section.is_text("retention", "forever") {
-        return section.text("retention").map(|text| text.map(|_| Retention::Forever));
+        section.not_supported("retention", "\"forever\"");
+        return None;
     }
     let by_money = money.value.then_some(lint::MONEY_RETENTION);
     let given = section.duration("retention", RETENTION);
@@ -247,12 +243,11 @@ fn retention(
         if !section.has("retention") {
             profile::needs_retention(section, profile);
         }
-        return Some(given?.map(Retention::For));
+        return given;
     };
     let settled = section.settled("retention", given, preset)?;
     let outranked = money.value && money.own && !settled.own;
-    let settled = if outranked { settled.map(|given| given.max(preset)) } else { settled };
-    Some(settled.map(Retention::For))
+    Some(if outranked { settled.map(|given| given.max(preset)) } else { settled })
 }
 
 fn downstream(section: &Section<'_>) -> Option<Vec<Downstream>> {
@@ -372,4 +367,5 @@ pub(super) fn is_free_header(name: &HeaderName) -> bool {
 /// Refuses what later versions honour.
 fn refuse_unsupported(section: &Section<'_>) {
     section.only("mode", "enforce", &["shadow"]);
+    section.only_empty("natural_key");
 }

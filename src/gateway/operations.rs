@@ -21,8 +21,7 @@ pub(crate) enum Course {
 /// Only `POST` and `PATCH` are ever protected: for the other methods of HTTP a key has no effect by
 /// their nature, and a client of any further method is told that it has none. An
 /// operation that is listed protects what brings a key, and what must bring one; a route that is
-/// not listed does so by the policy's `protect`. Where the request itself makes the key, every
-/// request is protected.
+/// not listed does so by the policy's `protect`.
 pub(crate) fn course<'a>(
     policy: &'a Policy,
     method: &Method,
@@ -40,11 +39,9 @@ pub(crate) fn course<'a>(
         _ => return (matched, Course::Pass),
     }
     let honoured = matched.listed || policy.protect == Protect::Keyed;
-    let natural = !matched.operation.natural_key.is_empty();
-    let course = match (keyed || natural, honoured) {
+    let course = match (keyed, honoured) {
         (true, true) => Course::Protect,
-        (true, false) if keyed => Course::PassIgnoringKey,
-        (true, false) => Course::Pass,
+        (true, false) => Course::PassIgnoringKey,
         (false, _) if matched.listed && matched.operation.required => Course::Protect,
         (false, _) => Course::Pass,
     };

@@ -12,7 +12,6 @@ mod compared;
 mod expect;
 mod life;
 mod limits;
-mod natural_keys;
 mod neighbours;
 mod pass;
 mod profiles;

@@ -21,7 +21,6 @@ mod full_disk;
 mod keys;
 mod leading;
 mod leases;
-mod natural_keys;
 mod policies;
 mod profiles;
 mod published;

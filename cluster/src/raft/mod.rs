@@ -1,5 +1,6 @@
 //! A replica: this node's part in one shard's Raft group. The only folder that names openraft.
 
+mod digest;
 mod inbound;
 pub(crate) mod kind;
 #[cfg(feature = "testing")]
@@ -28,6 +29,7 @@ use protocol::decide::{Standing, standing};
 use protocol::{Basis, Decided, Record, RecordName, Timestamp};
 use serde::{Deserialize, Serialize};
 
+pub use self::digest::ShardDigest;
 pub(crate) use self::inbound::Inbound;
 #[cfg(feature = "testing")]
 pub(crate) use self::layouts::layouts;

@@ -41,9 +41,7 @@ fn policy() -> String {
     let isolated =
         "[[operation]]\nmatch = \"POST /apart\"\nname = \"apart\"\nisolate = \"credential\"\n";
     let shared = "[[operation]]\nmatch = \"POST /debit\"\nname = \"debit\"\nscope = \"account\"\n\
-                  store_headers = [\"X-Version\"]\n\
-                  [[operation]]\nmatch = \"POST /ship\"\nname = \"ship\"\n\
-                  natural_key = [\"/order\"]\n";
+                  store_headers = [\"X-Version\"]\n";
     let people = [admin("ops", "operator"), admin("eye", "viewer")].concat();
     [worker("A"), worker("B"), people, isolated.to_owned(), shared.to_owned()].concat()
 }
@@ -432,23 +430,21 @@ async fn an_operator_moves_leaderships_and_learns_why_one_stays() {
 }
 
 #[tokio::test]
-async fn a_natural_key_is_shown_and_named_as_the_list_of_its_values() {
+async fn a_replica_is_compared_by_its_digest() {
     let served = serve();
-    let claim = json!({ "operation": "ship", "attempt": "1", "payload": { "order": "A-7" } });
-    let (status, granted) = served.send("POST", "/v1/claims", "A", claim).await;
-    assert_eq!(status, 201, "{granted}");
-    let grant = json!({
-        "operation": "ship", "key": "[\"A-7\"]",
-        "fence": granted["fence"], "token": granted["token"],
-    });
-    assert_eq!(served.send("POST", "/v1/claims/unknown", "A", grant).await.0, 200);
-    assert_eq!(served.list("").await["records"][0]["key"], "[\"A-7\"]");
-    let find = async |key: &str| {
-        let path = format!("/v1/admin/record?tenant=A&operation=ship&key={key}");
-        served.send("GET", &path, "eye", Value::Null).await
-    };
-    let (status, found) = find("%5B%22A-7%22%5D").await;
-    assert_eq!((status, &found["state"]), (200, &json!("indeterminate")));
-    assert_eq!(find("A-7").await.0, 400);
-    assert_eq!(find("%5B7%5D").await.0, 404);
+    served.claim("A", "k", "a").await;
+    let path = "/v1/admin/cluster/digest";
+    let own = format!("{path}?shard=0");
+    let (status, digest) = served.send("GET", &own, "eye", Value::Null).await;
+    let expected = json!({ "shard": 0, "applied_index": 1, "digest": "ab".repeat(32) });
+    assert_eq!((status, digest), (200, expected));
+    assert_eq!(served.send("GET", &own, "A", Value::Null).await.0, 401, "a tenant's key is none");
+    for (query, status) in [("?shard=1", 404), ("?shard=x", 400), ("", 400), ("?shard=0&a=1", 400)]
+    {
+        let answer = served.send("GET", &format!("{path}{query}"), "eye", Value::Null).await;
+        assert_eq!(answer.0, status, "{query}");
+    }
+    served.judge.distrust_clock();
+    let failed = served.send("GET", &own, "eye", Value::Null).await;
+    assert_problem(&failed, 503, "shard-unavailable");
 }

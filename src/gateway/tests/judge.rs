@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cluster::{Found, NodeId, NodeStatus, NotMoved, Readiness, ShardId, SubmitError, Unsettled};
+use cluster::{
+    Found, NodeId, NodeStatus, NotMoved, Readiness, ShardDigest, ShardId, SubmitError, Unsettled,
+};
 use protocol::machine::MemoryRecords;
 use protocol::{
     Basis, Batch, Claim, Command, Decided, Machine, Outcome, Record, RecordName, RecordStore,
@@ -252,6 +254,10 @@ impl Judge for TestJudge {
     }
 
     fn status(&self) -> NodeStatus {
+        unreachable!("gateways do not ask")
+    }
+
+    async fn digest(&self, _: ShardId) -> Result<Option<ShardDigest>, SubmitError> {
         unreachable!("gateways do not ask")
     }
 
