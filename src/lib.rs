@@ -17,6 +17,7 @@ pub mod judge;
 pub mod listener;
 pub mod problem;
 pub mod rate_limit;
+mod record_key;
 pub mod replay;
 pub mod sample;
 pub mod shutdown;

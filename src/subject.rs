@@ -7,7 +7,9 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 use protocol::Fingerprint;
+use protocol::fields::JsonPointer;
 use protocol::fingerprint::{self, ListedHeader, OutlineKey, Print, RequestParts, Rules};
+use protocol::key::NaturalKey;
 
 use crate::config::Field;
 use crate::encoding::{Content, TooLarge};
@@ -107,6 +109,15 @@ impl Described {
             body: &content.body,
         };
         asked.values(fields)
+    }
+
+    /// The key that members of the request's body make.
+    ///
+    /// # Errors
+    /// When they make none, or the body is too large once it is decoded.
+    pub(crate) fn natural_key(&self, members: &[JsonPointer]) -> Result<NaturalKey, Problem> {
+        let content = Content::of(&self.headers, &self.body, self.limit)?;
+        Ok(NaturalKey::of(&content.body, members)?)
     }
 
     /// Calls `take` with the parts that are compared by these rules.

@@ -106,12 +106,29 @@ impl JsonDocument {
                 None => return Ok(None),
             }
         }
-        match value.first() {
-            Some(b'{' | b'[') => Err(NotScalar),
-            _ if value == b"null" => Ok(None),
-            // Canonical text was made of text.
-            _ => Ok(str::from_utf8(value).ok()),
+        scalar(value)
+    }
+
+    /// What [`JsonDocument::scalar`] says of each element; `None` where the document is no array.
+    pub fn elements(&self) -> Option<Vec<Result<Option<&str>, NotScalar>>> {
+        let mut rest = self.canonical.strip_prefix(b"[")?.strip_suffix(b"]")?;
+        let mut elements = Vec::new();
+        while !rest.is_empty() {
+            let (element, after) = rest.split_at(end_of_value(rest));
+            elements.push(scalar(element));
+            rest = after.strip_prefix(b",").unwrap_or_default();
         }
+        Some(elements)
+    }
+}
+
+/// The string, number or literal that this canonical text is; `None` for `null`.
+fn scalar(value: &[u8]) -> Result<Option<&str>, NotScalar> {
+    match value.first() {
+        Some(b'{' | b'[') => Err(NotScalar),
+        _ if value == b"null" => Ok(None),
+        // Canonical text was made of text.
+        _ => Ok(str::from_utf8(value).ok()),
     }
 }
 

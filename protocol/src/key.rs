@@ -9,6 +9,10 @@ use std::fmt;
 
 use thiserror::Error;
 
+pub(crate) mod natural;
+
+pub use natural::{NATURAL_MEMBERS_MAX, NATURAL_VALUE_BYTES_MAX, NaturalKey, NaturalKeyError};
+
 /// A key that a client sent: 1 to `limit` bytes of %x20-7E, not only spaces. Case matters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdempotencyKey(String);

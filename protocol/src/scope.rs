@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::key::IdempotencyKey;
+use crate::key::{IdempotencyKey, NaturalKey, natural};
 
 /// The longest name in bytes: the longest path that names an operation, the longest key, and room
 /// for the rest.
@@ -34,44 +34,41 @@ pub struct Scope {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RecordName(#[serde(with = "serde_bytes")] Vec<u8>);
 
-/// First byte of a name whose key came in a header; natural keys will have another, so the two
-/// never meet.
+/// First byte of a name whose key its client made.
 const HEADER_KEY_SPACE: u8 = 1;
+
+/// First byte of a name whose key was made of members of the request, so that it never meets one
+/// that a client made.
+const NATURAL_KEY_SPACE: u8 = 2;
 
 impl RecordName {
     /// The name of `key` in `scope`.
     pub fn new(scope: &Scope, key: &IdempotencyKey) -> Self {
-        let mut bytes = vec![HEADER_KEY_SPACE];
-        put(&mut bytes, scope.tenant.as_bytes());
-        bytes.extend_from_slice(&(scope.sub_account.len() as u32).to_be_bytes());
-        for part in &scope.sub_account {
-            put(&mut bytes, part.as_bytes());
-        }
-        for part in [&scope.credential, &scope.operation] {
-            match part {
-                None => bytes.push(0),
-                Some(part) => {
-                    bytes.push(1);
-                    put(&mut bytes, part.as_bytes());
-                }
-            }
-        }
+        let mut bytes = within(HEADER_KEY_SPACE, scope);
         put(&mut bytes, key.as_str().as_bytes());
         Self(bytes)
     }
 
-    /// What the name was made of; `None` for bytes that no scope and key have.
+    /// The name of a natural key in `scope`.
+    pub fn natural(scope: &Scope, key: &NaturalKey) -> Self {
+        let mut bytes = within(NATURAL_KEY_SPACE, scope);
+        put_list(&mut bytes, key.values());
+        Self(bytes)
+    }
+
+    /// What the name was made of, a natural key as [`NaturalKey::text`] has it; `None` for bytes
+    /// that no scope and key have.
     pub fn parts(&self) -> Option<(Scope, String)> {
-        let mut rest = self.0.strip_prefix(&[HEADER_KEY_SPACE])?;
+        let (space, mut rest) = self.0.split_first()?;
         let tenant = take_text(&mut rest)?;
-        let count = take_number(&mut rest)?;
-        let mut sub_account = Vec::new();
-        for _ in 0..count {
-            sub_account.push(take_text(&mut rest)?);
-        }
+        let sub_account = take_list(&mut rest)?;
         let credential = take_option(&mut rest)?;
         let operation = take_option(&mut rest)?;
-        let key = take_text(&mut rest)?;
+        let key = match *space {
+            HEADER_KEY_SPACE => take_text(&mut rest)?,
+            NATURAL_KEY_SPACE => natural::list(&take_list(&mut rest)?),
+            _ => return None,
+        };
         let scope = Scope { tenant, sub_account, credential, operation };
         rest.is_empty().then_some((scope, key))
     }
@@ -99,6 +96,30 @@ impl fmt::Debug for RecordName {
     }
 }
 
+/// The beginning of every name in this scope.
+fn within(space: u8, scope: &Scope) -> Vec<u8> {
+    let mut bytes = vec![space];
+    put(&mut bytes, scope.tenant.as_bytes());
+    put_list(&mut bytes, &scope.sub_account);
+    for part in [&scope.credential, &scope.operation] {
+        match part {
+            None => bytes.push(0),
+            Some(part) => {
+                bytes.push(1);
+                put(&mut bytes, part.as_bytes());
+            }
+        }
+    }
+    bytes
+}
+
+fn put_list(bytes: &mut Vec<u8>, parts: &[String]) {
+    bytes.extend_from_slice(&(parts.len() as u32).to_be_bytes());
+    for part in parts {
+        put(bytes, part.as_bytes());
+    }
+}
+
 fn put(bytes: &mut Vec<u8>, part: &[u8]) {
     bytes.extend_from_slice(&(part.len() as u32).to_be_bytes());
     bytes.extend_from_slice(part);
@@ -115,6 +136,15 @@ fn take_text(rest: &mut &[u8]) -> Option<String> {
     let (text, after) = rest.split_at_checked(length)?;
     *rest = after;
     String::from_utf8(text.to_vec()).ok()
+}
+
+fn take_list(rest: &mut &[u8]) -> Option<Vec<String>> {
+    let count = take_number(rest)?;
+    let mut parts = Vec::new();
+    for _ in 0..count {
+        parts.push(take_text(rest)?);
+    }
+    Some(parts)
 }
 
 fn take_option(rest: &mut &[u8]) -> Option<Option<String>> {

@@ -3,6 +3,7 @@
 
 use protocol::Millis;
 use protocol::derived::DERIVED_KEY_BYTES;
+use protocol::record::Retention;
 
 use super::duration::duration_text;
 use super::route::parse_unlisted;
@@ -56,9 +57,11 @@ pub(super) struct Draft {
     pub(super) max_execution: Located<Millis>,
     pub(super) key_max: Option<Located<usize>>,
     pub(super) key_max_default: usize,
+    /// Whether the key is made of the request.
+    pub(super) natural: bool,
     /// Whether downstreams get a derived key and never see the client's.
     pub(super) derived_key: bool,
-    pub(super) retention: Located<Millis>,
+    pub(super) retention: Located<Retention>,
     pub(super) downstream: Vec<Downstream>,
     pub(super) budget: Budget,
 }
@@ -135,8 +138,18 @@ fn key_lengths(section: &Section<'_>, draft: &Draft) {
 }
 
 fn retention(section: &Section<'_>, draft: &Draft) {
-    let (label, at, given) = (&section.label, &draft.retention.at, draft.retention.value);
-    let text = duration_text(given);
+    let (label, at) = (&section.label, &draft.retention.at);
+    let (given, text) = match draft.retention.value {
+        Retention::For(span) => (span, duration_text(span)),
+        Retention::Forever => (Millis::new(u64::MAX), "forever".to_owned()),
+    };
+    if draft.retention.value == Retention::Forever && !draft.natural {
+        let message = format!(
+            "{label}: \"retention\" = \"forever\" is for a \"natural_key\" only: keys that \
+             clients make would fill the cluster, and nobody would ask for them again"
+        );
+        section.findings.error(at, "forever-without-natural-key", message);
+    }
     if draft.money && given < MONEY_RETENTION {
         let message = format!(
             "{label}: \"retention\" ({text}) must be at least {} where \"money\" is true",

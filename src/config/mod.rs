@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use cluster::{NodeId, Peer, Secret};
 use http::{HeaderName, Method, StatusCode, Uri};
+use protocol::fields::JsonPointer;
 use protocol::fingerprint::Rules;
 use protocol::policy::{AnswersFrom, StoreRules};
 use protocol::record::{OnUnknown, Retention, Terms};
@@ -41,6 +42,7 @@ mod file;
 mod finding;
 mod lint;
 mod naming;
+mod natural;
 mod operation;
 mod policy;
 mod process;
@@ -211,6 +213,8 @@ pub struct Operation {
     pub route: Option<Route>,
     /// Whether a request without a key is refused.
     pub required: bool,
+    /// The members of a JSON body that make the key; where there are any, no header brings it.
+    pub natural_key: Vec<JsonPointer>,
     /// The headers that may bring the key; at least one.
     pub headers: Vec<HeaderName>,
     /// The longest key in bytes.

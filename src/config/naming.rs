@@ -36,7 +36,7 @@ pub(super) fn digest(unlisted: &Operation, operations: &[Operation]) -> [u8; 32]
     digest.finalize().into()
 }
 
-/// What adds to a record's name. Of natural keys this version honours the default only.
+/// What adds to a record's name.
 fn put_settings(digest: &mut Sha256, operation: &Operation) {
     put(
         digest,
@@ -58,7 +58,10 @@ fn put_settings(digest: &mut Sha256, operation: &Operation) {
         put(digest, &field.to_string());
     }
     put(digest, "natural_key");
-    digest.update(0u64.to_be_bytes());
+    digest.update((operation.natural_key.len() as u64).to_be_bytes());
+    for member in &operation.natural_key {
+        put(digest, &member.to_string());
+    }
 }
 
 fn put(digest: &mut Sha256, part: &str) {

@@ -11,7 +11,7 @@ use protocol::record::{OnUnknown, Retention};
 use super::lint::{self, Budget, Downstream, Draft, UnknownText};
 use super::profile::{self, Profile};
 use super::section::{Located, Section};
-use super::{Forward, Isolate, KeyScope, Operation, Route, compared, fields, stored};
+use super::{Forward, Isolate, KeyScope, Operation, Route, compared, fields, natural, stored};
 
 /// The longest key that any operation may allow: names stay small enough to be kept in memory.
 pub(crate) const KEY_MAX: u64 = 1024;
@@ -114,8 +114,10 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let profile = profile::profile(section);
     let money = section.settled("money", section.flag("money"), false);
     let (profile, money) = (profile?, money?);
+    let natural_key = natural::members(section);
     let derived_key = forward.as_ref().is_some_and(|forward| forward.derived_key);
-    let draft = draft(section, profile, &money, derived_key);
+    let natural = natural_key.as_ref().is_some_and(|members| !members.is_empty());
+    let draft = draft(section, profile, &money, (natural, derived_key));
     if let Some(draft) = &draft {
         lint::check(section, draft);
     }
@@ -130,7 +132,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let max_snapshot = section.settled("max_snapshot", max_snapshot, ByteSize::kib(64));
     tenant_header_is_apart(section, forward.as_ref(), headers.as_deref());
     let idempotent = draft.as_ref().is_some_and(Draft::idempotent);
-    let store = stored::statuses(section, idempotent);
+    let store = stored::statuses(section, idempotent, natural);
     let store_headers = stored::headers(section);
     let indeterminate_status = indeterminate_status(section);
     let isolate = isolate(section);
@@ -141,13 +143,14 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
         name,
         route,
         required: required?.value,
+        natural_key: natural_key?,
         headers: headers?,
         key_max: draft.key_max.as_ref().map_or(draft.downstream_key_max(), |max| max.value),
         lease: draft.lease.value,
         answer_within: answer_within?.value,
         max_execution: draft.max_execution.value,
         on_unknown: on_unknown(&draft),
-        retention: Retention::For(draft.retention.value),
+        retention: draft.retention.value,
         retention_min: draft.retention_min(),
         fingerprint: fingerprint?,
         store: store?,
@@ -193,7 +196,7 @@ fn draft(
     section: &Section<'_>,
     profile: Profile,
     money: &Located<bool>,
-    derived_key: bool,
+    (natural, derived_key): (bool, bool),
 ) -> Option<Draft> {
     let short = section.settled("short_retention", section.flag("short_retention"), false);
     let choices = [("fail_closed", UnknownText::FailClosed), ("takeover", UnknownText::Takeover)];
@@ -219,7 +222,9 @@ fn draft(
         max_execution: max_execution?,
         key_max: key_max.map(|max| max.map(|max| max as usize)),
         key_max_default: profile.preset().key_max,
-        derived_key,
+        natural,
+        // A natural key is no text that a header could carry as it is.
+        derived_key: derived_key || natural,
         retention: retention?,
         downstream: downstream?,
         budget: budget?,
@@ -232,10 +237,9 @@ fn retention(
     section: &Section<'_>,
     profile: Profile,
     money: &Located<bool>,
-) -> Option<Located<Millis>> {
+) -> Option<Located<Retention>> {
     if section.is_text("retention", "forever") {
-        section.not_supported("retention", "\"forever\"");
-        return None;
+        return section.text("retention").map(|text| text.map(|_| Retention::Forever));
     }
     let by_money = money.value.then_some(lint::MONEY_RETENTION);
     let given = section.duration("retention", RETENTION);
@@ -243,11 +247,12 @@ fn retention(
         if !section.has("retention") {
             profile::needs_retention(section, profile);
         }
-        return given;
+        return Some(given?.map(Retention::For));
     };
     let settled = section.settled("retention", given, preset)?;
     let outranked = money.value && money.own && !settled.own;
-    Some(if outranked { settled.map(|given| given.max(preset)) } else { settled })
+    let settled = if outranked { settled.map(|given| given.max(preset)) } else { settled };
+    Some(settled.map(Retention::For))
 }
 
 fn downstream(section: &Section<'_>) -> Option<Vec<Downstream>> {
@@ -367,5 +372,4 @@ pub(super) fn is_free_header(name: &HeaderName) -> bool {
 /// Refuses what later versions honour.
 fn refuse_unsupported(section: &Section<'_>) {
     section.only("mode", "enforce", &["shadow"]);
-    section.only_empty("natural_key");
 }

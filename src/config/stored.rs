@@ -8,9 +8,17 @@ use super::section::Section;
 /// The most header fields that an operation may keep besides the usual ones.
 const HEADERS_MAX: usize = 32;
 
-/// What the statuses of the operation's upstream mean; `idempotent`: every downstream is.
-pub(super) fn statuses(section: &Section<'_>, idempotent: bool) -> Option<StoreRules> {
-    let mut rules = StoreRules::new(idempotent);
+/// What the statuses of the operation's upstream mean; `idempotent`: every downstream is;
+/// `natural`: the key is made of the request, so that only a success is an outcome.
+pub(super) fn statuses(
+    section: &Section<'_>,
+    idempotent: bool,
+    natural: bool,
+) -> Option<StoreRules> {
+    let mut rules = match natural {
+        true => StoreRules::only_success(idempotent),
+        false => StoreRules::new(idempotent),
+    };
     let Some(table) = section.table("store") else {
         return (!section.has("store")).then_some(rules);
     };

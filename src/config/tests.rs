@@ -7,6 +7,7 @@ use super::*;
 
 mod compared;
 mod edge;
+mod natural_keys;
 mod profiles;
 
 const DIGEST: &str = "ef260e9aa3c673af240d17a2660480361a8e081d1ffeca2a5ed0e3219fc18567";
@@ -170,7 +171,7 @@ fn retention_obeys_its_rules() {
     assert_refused(&operation(short), "retention-under-retries");
     let budget = format!("{short}retry_budget = {{ attempts = 4, max_backoff = \"10s\" }}");
     assert!(policy(&operation(&budget)).is_ok());
-    assert_refused(&operation("retention = \"forever\""), "not-supported");
+    assert_refused(&operation("retention = \"forever\""), "forever-without-natural-key");
 }
 
 #[test]
@@ -217,9 +218,7 @@ fn the_smallest_downstream_limits_the_key() {
 
 #[test]
 fn what_is_not_honoured_yet_is_refused() {
-    for lines in ["natural_key = [\"/id\"]", "mode = \"shadow\""] {
-        assert_refused(&operation(lines), "not-supported");
-    }
+    assert_refused(&operation("mode = \"shadow\""), "not-supported");
     for text in ["homes = [\"eu\"]", "cors = { origins = [] }"] {
         assert_refused(text, "not-supported");
     }

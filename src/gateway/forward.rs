@@ -35,6 +35,9 @@ pub(crate) const OUTCOME: HeaderName = HeaderName::from_static("idempotency-outc
 /// Says that a key had no effect.
 pub(crate) const STATUS: HeaderName = HeaderName::from_static("idempotency-status");
 
+/// The value of [`STATUS`].
+pub(crate) const IGNORED: HeaderValue = HeaderValue::from_static("ignored");
+
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");

@@ -34,7 +34,7 @@ use http::header::HOST;
 use http::request::Parts;
 use protocol::command::Claim;
 use protocol::fingerprint::{OutlineKey, Print};
-use protocol::{HolderId, RecordName, Token};
+use protocol::{HolderId, RecordName, Scope, Token};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::Instrument;
 
@@ -45,6 +45,7 @@ use forward::{Caller, ForwardedKey};
 use keeping::Keeping;
 use metrics::InFlight;
 use operations::Course;
+use request::SentKey;
 use upstream::Upstream;
 
 use crate::config::{GatewaySettings, Matched, Operation, Policy};
@@ -122,11 +123,15 @@ impl<J: Judge> Gateway<J> {
             return style.render(refused);
         }
         if course == Course::Protect {
+            let ignored = request::ignores_key(&head.headers, matched.operation);
             let echoed = request::echoed_key(&head.headers, matched.operation);
             let answer = self.protect(head, body, &matched, client).await;
             let mut answer = answer.unwrap_or_else(|problem| style.render(problem));
             if let Some(key) = echoed {
                 answer.headers_mut().insert(forward::KEY, key);
+            }
+            if ignored {
+                answer.headers_mut().insert(forward::STATUS, forward::IGNORED);
             }
             return answer;
         }
@@ -149,7 +154,10 @@ impl<J: Judge> Gateway<J> {
         let identity = self.identity(&head).await?;
         self.shared.rates.admit(&identity.tenant)?;
         request::refuse_two_types(&head.headers)?;
-        let key = request::sent_key(&head.headers, operation)?;
+        let sent = match operation.natural_key.as_slice() {
+            [] => Some(request::sent_key(&head.headers, operation)?),
+            _natural => None,
+        };
         let limit = self.shared.settings.max_request_body.as_u64();
         let body = request::whole_body(body, limit).await?;
         let permit = self.permit()?;
@@ -165,17 +173,12 @@ impl<J: Judge> Gateway<J> {
         };
         let sub_account = described.sub_account(&operation.scope_by)?;
         let scope = matched.scope(&identity.tenant, &identity.credential, sub_account);
-        let name = RecordName::new(&scope, &key.key);
+        let (name, key) = named(&scope, sent, &described, operation)?;
         let outgoing = Outgoing {
             target,
             headers,
             method: described.method.clone(),
-            key: match operation.forward.derived_key {
-                false => ForwardedKey::Raw(key.raw),
-                true => {
-                    ForwardedKey::Derived { name: name.clone(), headers: operation.headers.clone() }
-                }
-            },
+            key,
             body: described.body.clone(),
         };
         // Dropped with this future: when the client is answered, and when it leaves.
@@ -264,6 +267,25 @@ impl<J: Judge> Gateway<J> {
             name,
         })
     }
+}
+
+/// The name of a request's record, and the key that the upstream gets; `sent`: the client's, unless
+/// the request makes its own.
+fn named(
+    scope: &Scope,
+    sent: Option<SentKey>,
+    described: &Described,
+    operation: &Operation,
+) -> Result<(RecordName, ForwardedKey), Problem> {
+    let name = match &sent {
+        Some(sent) => RecordName::new(scope, &sent.key),
+        None => RecordName::natural(scope, &described.natural_key(&operation.natural_key)?),
+    };
+    let key = match sent {
+        Some(sent) if !operation.forward.derived_key => ForwardedKey::Raw(sent.raw),
+        _ => ForwardedKey::Derived { name: name.clone(), headers: operation.headers.clone() },
+    };
+    Ok((name, key))
 }
 
 async fn serve<J: Judge>(

@@ -21,7 +21,8 @@ pub(crate) enum Course {
 /// Only `POST` and `PATCH` are ever protected: for the other methods of HTTP a key has no effect by
 /// their nature, and a client of any further method is told that it has none. An
 /// operation that is listed protects what brings a key, and what must bring one; a route that is
-/// not listed does so by the policy's `protect`.
+/// not listed does so by the policy's `protect`. Where the request itself makes the key, every
+/// request is protected.
 pub(crate) fn course<'a>(
     policy: &'a Policy,
     method: &Method,
@@ -39,9 +40,11 @@ pub(crate) fn course<'a>(
         _ => return (matched, Course::Pass),
     }
     let honoured = matched.listed || policy.protect == Protect::Keyed;
-    let course = match (keyed, honoured) {
+    let natural = !matched.operation.natural_key.is_empty();
+    let course = match (keyed || natural, honoured) {
         (true, true) => Course::Protect,
-        (true, false) => Course::PassIgnoringKey,
+        (true, false) if keyed => Course::PassIgnoringKey,
+        (true, false) => Course::Pass,
         (false, _) if matched.listed && matched.operation.required => Course::Protect,
         (false, _) => Course::Pass,
     };

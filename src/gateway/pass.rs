@@ -8,7 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request};
+use http::{Method, Request};
 use tokio::time::timeout;
 
 use super::forward::{self, Caller, STATUS, answer_headers};
@@ -60,7 +60,7 @@ pub(crate) async fn pass(
         Err(failure) => style.render(problem(&failure, &head.method)),
     };
     if key_ignored {
-        response.headers_mut().insert(STATUS, HeaderValue::from_static("ignored"));
+        response.headers_mut().insert(STATUS, forward::IGNORED);
     }
     response
 }

@@ -65,8 +65,14 @@ pub(crate) fn sent_key(headers: &HeaderMap, operation: &Operation) -> Result<Sen
 /// The key that the answer says, where the operation's clients look for it there to know that their
 /// key was heeded.
 pub(crate) fn echoed_key(headers: &HeaderMap, operation: &Operation) -> Option<HeaderValue> {
-    let key = operation.echo_key.then(|| sent_key(headers, operation))?;
+    let heeded = operation.echo_key && operation.natural_key.is_empty();
+    let key = heeded.then(|| sent_key(headers, operation))?;
     key.ok().map(|key| key.raw)
+}
+
+/// Whether a protected request brings a key that has no effect, since the request makes its own.
+pub(crate) fn ignores_key(headers: &HeaderMap, operation: &Operation) -> bool {
+    !operation.natural_key.is_empty() && brings_key(headers, &operation.headers)
 }
 
 /// Refuses a head that wants fields removed on the way which the verdict, or the upstream, rests

@@ -12,6 +12,7 @@ mod compared;
 mod expect;
 mod life;
 mod limits;
+mod natural_keys;
 mod neighbours;
 mod pass;
 mod profiles;

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use cluster::{Certainty, SubmitError};
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use protocol::key::KeyError;
+use protocol::key::{KeyError, NaturalKeyError};
 use protocol::{Millis, Outcome, Timestamp};
 use serde_json::Value;
 
@@ -252,6 +252,20 @@ impl From<KeyError> for Problem {
             KeyError::Malformed(_) => Code::KeyMalformed,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<NaturalKeyError> for Problem {
+    fn from(error: NaturalKeyError) -> Self {
+        let code = match error {
+            NaturalKeyError::Missing(_) => Code::KeyMissing,
+            NaturalKeyError::TooLong(_) => Code::KeyTooLong,
+            NaturalKeyError::NoDocument
+            | NaturalKeyError::Empty(_)
+            | NaturalKeyError::NotScalar(_)
+            | NaturalKeyError::NoList(_) => Code::KeyMalformed,
+        };
+        Self::new(code, format!("the key of this operation: {error}"))
     }
 }
 

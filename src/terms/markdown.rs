@@ -57,7 +57,12 @@ fn rows(operation: &OperationTerms) -> Vec<(&'static str, String)> {
     let echoed = if header.echoed { ", which answers say in `Idempotency-Key`" } else { "" };
     let quoted = if header.quoted { ", in quotes (RFC 9651)" } else { "" };
     let mut rows = vec![
-        ("header", format!("{}, {required}", codes(&header.names))),
+        match header.natural_key.as_slice() {
+            [] => ("header", format!("{}, {required}", codes(&header.names))),
+            members => {
+                ("made of", format!("{} in the JSON body; no header counts", codes(members)))
+            }
+        },
         ("key", format!("at most {} bytes{quoted}{echoed}", header.key_max_bytes)),
         ("scope", scope_text(scope)),
         (
@@ -65,7 +70,7 @@ fn rows(operation: &OperationTerms) -> Vec<(&'static str, String)> {
             format!("{}, of at most {}", replay.mode, ByteSize::b(replay.max_snapshot_bytes)),
         ),
         ("replay marker", format!("{}, {} in seconds", code(replay.marker), code(replay.expires))),
-        ("retention", format!("{} from completion", operation.retention.text())),
+        ("retention", operation.retention.phrase()),
         ("while the first runs", refusal(operation.concurrency)),
         ("another request under the key", refusal(mismatch.refusal)),
         ("compared", compared(operation)),

@@ -8,6 +8,7 @@
 use bytesize::ByteSize;
 use http::HeaderName;
 use protocol::Millis;
+use protocol::key::NATURAL_VALUE_BYTES_MAX;
 use protocol::policy::AnswersFrom;
 use protocol::record::{OnUnknown, Retention};
 use serde::Serialize;
@@ -93,9 +94,12 @@ struct OperationTerms {
     media_type: String,
 }
 
-/// The header that brings the key.
+/// The header that brings the key, or what makes it.
 #[derive(Clone, Debug, Serialize)]
 struct Header {
+    /// The members of the JSON body that make the key; no header then brings one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    natural_key: Vec<String>,
     names: Vec<String>,
     required: bool,
     key_max_bytes: usize,
@@ -201,6 +205,7 @@ impl OperationTerms {
             name,
             route,
             required,
+            natural_key,
             headers,
             key_max,
             // How soon a dead gateway is noticed: seen by clients only through Retry-After.
@@ -232,6 +237,7 @@ impl OperationTerms {
             KeyScope::Route => ("operation", None),
             KeyScope::Account => ("account", Some(mismatch(Code::OperationMismatch))),
         };
+        let natural = !natural_key.is_empty();
         let places = |places: &[_]| places.iter().map(ToString::to_string).collect();
         Self {
             name: route.is_some().then(|| name.clone()),
@@ -239,11 +245,15 @@ impl OperationTerms {
             path: route.as_ref().map(|route| route.path().to_owned()),
             profile: profile.name(),
             header: Header {
-                names: headers.iter().map(spelled).collect(),
-                required: *required,
-                key_max_bytes: *key_max,
-                quoted: *quoted_keys,
-                echoed: *echo_key,
+                names: headers.iter().filter(|_| !natural).map(spelled).collect(),
+                natural_key: natural_key.iter().map(ToString::to_string).collect(),
+                required: *required || natural,
+                key_max_bytes: match natural_key.as_slice() {
+                    [] => *key_max,
+                    members => members.len() * NATURAL_VALUE_BYTES_MAX,
+                },
+                quoted: *quoted_keys && !natural,
+                echoed: *echo_key && !natural,
             },
             scope: Scope {
                 per,
@@ -338,6 +348,14 @@ impl Refusal {
 }
 
 impl Kept {
+    /// The span, for a sentence that begins before it.
+    fn phrase(self) -> String {
+        match self {
+            Self::Milliseconds(_) => format!("{} from completion", self.text()),
+            Self::Text(text) => text.to_owned(),
+        }
+    }
+
     fn text(self) -> String {
         match self {
             Self::Milliseconds(span) => crate::config::duration_text(Millis::new(span)),

@@ -129,6 +129,33 @@ fn the_defaults_are_published_as_such() {
 }
 
 #[test]
+fn an_operation_whose_requests_make_their_keys_says_of_what_and_asks_for_no_header() {
+    let text = "[[operation]]\nmatch = \"POST /orders\"\nname = \"orders\"\n\
+                natural_key = [\"/order_id\", \"/sku\"]\nretention = \"forever\"\n";
+    let terms = Terms::of(&policy(text), None);
+    let orders = &terms.to_json()["operations"][0];
+    assert_eq!(orders["header"]["natural_key"], json!(["/order_id", "/sku"]));
+    assert_eq!(
+        (&orders["header"]["names"], &orders["header"]["required"]),
+        (&json!([]), &json!(true))
+    );
+    assert_eq!(orders["retention_ms"], "forever");
+    assert_eq!(orders["replay"]["store"]["4xx"], "release");
+    let page = terms.to_markdown();
+    for line in [
+        "| made of | `/order_id`, `/sku` in the JSON body; no header counts |",
+        "| retention | forever |",
+    ] {
+        assert!(page.contains(line), "{page}");
+    }
+    let operation = &terms.to_openapi()["paths"]["/orders"]["post"];
+    assert_eq!(operation["parameters"], json!([]));
+    assert!(
+        operation["responses"]["400"]["description"].as_str().unwrap().contains("`key-missing`")
+    );
+}
+
+#[test]
 fn an_operation_that_shares_its_keys_says_so_and_what_others_are_answered() {
     let text = "[[operation]]\nmatch = \"POST /refunds\"\nname = \"refund\"\n\
                 scope = \"account\"\nmismatch_status = 400\n";

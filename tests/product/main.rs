@@ -21,6 +21,7 @@ mod full_disk;
 mod keys;
 mod leading;
 mod leases;
+mod natural_keys;
 mod policies;
 mod profiles;
 mod published;

@@ -3,8 +3,8 @@
 //! began.
 //!
 //! The product repeats a claim by itself when an answer is lost within it. So a claim that took a
-//! while may have been granted without anybody having heard of it, before it was answered otherwise;
-//! the search tries that too.
+//! while may have been granted without anybody having heard of it, before it was answered
+//! otherwise; the search tries that too.
 //!
 //! The search is Wing and Gong's, with what was visited remembered: a set of calls that have
 //! happened, and the state that they led to. The model may go on in several ways from one state,

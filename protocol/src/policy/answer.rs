@@ -45,6 +45,8 @@ pub struct StoreRules {
     /// By the first digit of the status.
     classes: BTreeMap<u16, Effect>,
     idempotent_downstream: bool,
+    /// Whether nothing but a success may be stored.
+    only_success: bool,
 }
 
 /// Why a rule cannot stand in [`StoreRules`].
@@ -59,6 +61,12 @@ pub enum StoreRuleError {
     /// The status says that nothing was executed, or that nobody knows.
     #[error("{0} can never be stored")]
     NeverStored(u16),
+    /// Only a success is an outcome here.
+    #[error(
+        "only 2xx is stored where \"natural_key\" makes the key: what was refused may be \
+             corrected under the same key"
+    )]
+    OnlySuccess,
     /// Whoever sent the status may have passed the request on.
     #[error("{0} can be released only where every downstream is idempotent")]
     NeedsIdempotentDownstream(u16),
@@ -68,6 +76,14 @@ impl StoreRules {
     /// No rules, for an operation whose every downstream is idempotent or not.
     pub fn new(idempotent_downstream: bool) -> Self {
         Self { idempotent_downstream, ..Self::default() }
+    }
+
+    /// The rules of an operation whose keys are natural: nothing but a success is stored, so that a
+    /// request that was refused can be corrected and sent again. A definite 4xx frees the key; with
+    /// 300 to 306 and 500 nobody can tell.
+    pub fn only_success(idempotent_downstream: bool) -> Self {
+        let classes = [(3, Effect::Unknown), (4, Effect::Release), (5, Effect::Unknown)];
+        Self { classes: classes.into(), only_success: true, ..Self::new(idempotent_downstream) }
     }
 
     /// Adds a rule as a policy writes it: `"404"` or `"4xx"`, and what that means. An exact status
@@ -85,6 +101,9 @@ impl StoreRules {
         };
         match statuses.as_bytes() {
             [class @ b'2'..=b'5', b'x', b'x'] => {
+                if self.only_success && effect == Effect::Store && *class != b'2' {
+                    return Err(StoreRuleError::OnlySuccess);
+                }
                 self.classes.insert(u16::from(class - b'0'), effect);
             }
             [b'2'..=b'5', b'0'..=b'9', b'0'..=b'9'] => {
@@ -115,6 +134,9 @@ impl StoreRules {
         match (status, effect) {
             (_, Effect::Store) if is_never_stored(status) => {
                 Err(StoreRuleError::NeverStored(status))
+            }
+            (_, Effect::Store) if self.only_success && status / 100 != 2 => {
+                Err(StoreRuleError::OnlySuccess)
             }
             (502 | 504, Effect::Release) if !self.idempotent_downstream => {
                 Err(StoreRuleError::NeedsIdempotentDownstream(status))

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::fields::{JsonDocument, JsonPointer};
+use crate::key::{NATURAL_MEMBERS_MAX, NATURAL_VALUE_BYTES_MAX};
 
 #[test]
 fn c28_parts_of_a_name_cannot_be_confused_by_joining_them() {
@@ -68,7 +70,50 @@ fn a_name_gives_back_what_it_was_made_of() {
 }
 
 #[test]
+fn natural_keys_are_told_apart_by_every_value_and_from_all_other_keys() {
+    let scope = scope("acme", &["a"], None, Some("orders"));
+    let lists =
+        [r#"["a"]"#, r#"["a","b"]"#, r#"["a,b"]"#, r#"["a\",\"b"]"#, "[1,2]", "[12]", "[1]"];
+    let mut names = BTreeSet::new();
+    for list in lists {
+        let members: Vec<_> = JsonDocument::read(list.as_bytes())
+            .and_then(|document| Some(document.elements()?.len()))
+            .map(|count| (0..count).map(|_| JsonPointer::parse("/x").unwrap()).collect())
+            .unwrap();
+        let key = NaturalKey::from_text(list, &members).unwrap();
+        let natural = RecordName::natural(&scope, &key);
+        assert_eq!(natural.parts(), Some((scope.clone(), list.to_owned())));
+        for end in 0..natural.as_bytes().len() {
+            assert_eq!(RecordName::from_bytes(natural.as_bytes()[..end].to_vec()).parts(), None);
+        }
+        names.insert(natural);
+        let sent = IdempotencyKey::from_text(list, 255).unwrap();
+        names.insert(RecordName::new(&scope, &sent));
+    }
+    assert_eq!(names.len(), 2 * lists.len());
+}
+
+#[test]
+fn a_natural_name_has_the_bytes_that_were_stored_by_every_version_before() {
+    let member = [JsonPointer::parse("/id").unwrap()];
+    let key = NaturalKey::from_text("[\"k\"]", &member).unwrap();
+    let name = RecordName::natural(&scope("acme", &[], None, Some("o")), &key);
+    let expected = b"\x02\0\0\0\x04acme\0\0\0\0\0\x01\0\0\0\x01o\0\0\0\x01\0\0\0\x03\"k\"";
+    assert_eq!(name.as_bytes(), expected);
+}
+
+#[test]
 fn the_longest_names_in_use_are_not_too_long() {
+    let value = format!("\"{}\"", "v".repeat(NATURAL_VALUE_BYTES_MAX - 2));
+    let members: Vec<_> =
+        (0..NATURAL_MEMBERS_MAX).map(|_| JsonPointer::parse("/x").unwrap()).collect();
+    let list = format!("[{}]", vec![value; NATURAL_MEMBERS_MAX].join(","));
+    let key = NaturalKey::from_text(&list, &members).unwrap();
+    let account = "a".repeat(255);
+    let accounts = [account.as_str(); 8];
+    let (credential, path) = ("c".repeat(128), "/".repeat(8200));
+    let scope = scope(&"t".repeat(128), &accounts, Some(&credential), Some(&path));
+    assert!(!RecordName::natural(&scope, &key).is_too_long());
     let long = name(&"t".repeat(128), &[], Some(&"c".repeat(128)), Some(&"/".repeat(8200)), "k");
     assert!(!long.is_too_long());
     assert!(name("t", &[], None, Some(&"/".repeat(NAME_BYTES_MAX)), "k").is_too_long());
@@ -87,12 +132,20 @@ fn name(
     operation: Option<&str>,
     key: &str,
 ) -> RecordName {
-    let scope = Scope {
+    let key = IdempotencyKey::from_text(key, 255).expect("a key");
+    RecordName::new(&scope(tenant, sub_account, credential, operation), &key)
+}
+
+fn scope(
+    tenant: &str,
+    sub_account: &[&str],
+    credential: Option<&str>,
+    operation: Option<&str>,
+) -> Scope {
+    Scope {
         tenant: tenant.to_owned(),
         sub_account: sub_account.iter().map(|part| (*part).to_owned()).collect(),
         credential: credential.map(str::to_owned),
         operation: operation.map(str::to_owned),
-    };
-    let key = IdempotencyKey::from_text(key, 255).expect("a key");
-    RecordName::new(&scope, &key)
+    }
 }

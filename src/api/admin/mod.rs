@@ -9,7 +9,7 @@ use axum::extract::Request;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use protocol::{IdempotencyKey, RecordName, Scope};
+use protocol::{RecordName, Scope};
 use serde::Deserialize;
 
 use super::Api;
@@ -18,6 +18,7 @@ use super::shown::unnamed_operation;
 use crate::config::{AdminSettings, Isolate, KEY_MAX, Matched, Policy, Role};
 use crate::judge::Judge;
 use crate::problem::Problem;
+use crate::record_key::RecordKey;
 use crate::sub_account;
 
 mod cluster;
@@ -81,8 +82,8 @@ impl Wanted {
                 named(policy, from_id(id)?)
             }
             (None, Some(tenant), Some(operation), Some(key)) => {
-                let key = IdempotencyKey::from_text(key, KEY_MAX as usize)?;
                 let matched = policy.of_record(operation);
+                let key = RecordKey::given(matched.operation, key, KEY_MAX as usize)?;
                 let isolated = matched.operation.isolate == Isolate::Credential;
                 if isolated != self.credential.is_some() {
                     return Err(Problem::invalid(match isolated {
@@ -94,11 +95,11 @@ impl Wanted {
                 let fields = &matched.operation.scope_by;
                 let sub_account = sub_account::listed(fields, self.sub_account.as_deref())?;
                 let scope = matched.scope(tenant, credential, sub_account);
-                let name = RecordName::new(&scope, &key);
+                let name = key.name(&scope);
                 if name.is_too_long() {
                     return Err(not_an_id());
                 }
-                Ok(Target { name, scope, key: key.as_str().to_owned(), matched })
+                Ok(Target { name, scope, key: key.text(), matched })
             }
             _ => Err(Problem::invalid(
                 "say which record: give \"record\", or \"tenant\", \"operation\" and \"key\"",

@@ -41,7 +41,9 @@ fn policy() -> String {
     let isolated =
         "[[operation]]\nmatch = \"POST /apart\"\nname = \"apart\"\nisolate = \"credential\"\n";
     let shared = "[[operation]]\nmatch = \"POST /debit\"\nname = \"debit\"\nscope = \"account\"\n\
-                  store_headers = [\"X-Version\"]\n";
+                  store_headers = [\"X-Version\"]\n\
+                  [[operation]]\nmatch = \"POST /ship\"\nname = \"ship\"\n\
+                  natural_key = [\"/order\"]\n";
     let people = [admin("ops", "operator"), admin("eye", "viewer")].concat();
     [worker("A"), worker("B"), people, isolated.to_owned(), shared.to_owned()].concat()
 }
@@ -427,6 +429,28 @@ async fn an_operator_moves_leaderships_and_learns_why_one_stays() {
         let (status, problem) = served.send("POST", path, "ops", body).await;
         assert_eq!((status, problem["code"].as_str()), (400, Some("invalid-request")));
     }
+}
+
+#[tokio::test]
+async fn a_natural_key_is_shown_and_named_as_the_list_of_its_values() {
+    let served = serve();
+    let claim = json!({ "operation": "ship", "attempt": "1", "payload": { "order": "A-7" } });
+    let (status, granted) = served.send("POST", "/v1/claims", "A", claim).await;
+    assert_eq!(status, 201, "{granted}");
+    let grant = json!({
+        "operation": "ship", "key": "[\"A-7\"]",
+        "fence": granted["fence"], "token": granted["token"],
+    });
+    assert_eq!(served.send("POST", "/v1/claims/unknown", "A", grant).await.0, 200);
+    assert_eq!(served.list("").await["records"][0]["key"], "[\"A-7\"]");
+    let find = async |key: &str| {
+        let path = format!("/v1/admin/record?tenant=A&operation=ship&key={key}");
+        served.send("GET", &path, "eye", Value::Null).await
+    };
+    let (status, found) = find("%5B%22A-7%22%5D").await;
+    assert_eq!((status, &found["state"]), (200, &json!("indeterminate")));
+    assert_eq!(find("A-7").await.0, 400);
+    assert_eq!(find("%5B7%5D").await.0, 404);
 }
 
 #[tokio::test]

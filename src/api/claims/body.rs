@@ -20,7 +20,7 @@ pub(super) struct ClaimBody<'a> {
     #[serde(borrow)]
     pub(super) operation: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) key: Cow<'a, str>,
+    pub(super) key: Option<Cow<'a, str>>,
     pub(super) sub_account: Option<Vec<String>>,
     #[serde(borrow)]
     pub(super) attempt: Cow<'a, str>,

@@ -28,7 +28,8 @@ pub(in crate::api) async fn claim<J: Judge>(
     let call = Call::receive_claim(&api, request).await?;
     let started = Instant::now();
     let body: ClaimBody<'_> = parse(&call.body)?;
-    let target = target(call.policy, &call.identity, &body.operation, &body.key, |fields| {
+    let key = |operation: &Operation| subject::record_key(&body, operation);
+    let target = target(call.policy, &call.identity, &body.operation, key, |fields| {
         subject::sub_account(&body, fields)
     })?;
     let operation = target.matched.operation;

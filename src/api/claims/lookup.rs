@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 
 use super::answer::rendered;
-use super::{DECIDE_WITHIN, caller, target};
+use super::{DECIDE_WITHIN, caller, key_given, target};
 use crate::api::Api;
 use crate::api::shown::{ShownRecord, shown, unnamed_operation};
 use crate::judge::Judge;
@@ -42,7 +42,8 @@ pub(in crate::api) async fn read<J: Judge>(
     let identity = caller(&api, request.headers()).await?;
     let Query(wanted) = Query::<Wanted>::try_from_uri(request.uri())
         .map_err(|error| Problem::invalid(format!("the query: {}", error.body_text())))?;
-    let target = target(&api.policy, &identity, &wanted.operation, &wanted.key, |fields| {
+    let key = key_given(&wanted.key);
+    let target = target(&api.policy, &identity, &wanted.operation, key, |fields| {
         sub_account::listed(fields, wanted.sub_account.as_deref())
     })?;
     let found = api.judge.read(&target.name, Instant::now() + DECIDE_WITHIN).await?;

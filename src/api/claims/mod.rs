@@ -12,12 +12,13 @@ use axum::extract::Request;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use protocol::{IdempotencyKey, RecordName};
+use protocol::RecordName;
 
 use super::Api;
-use crate::config::{Field, Matched, Policy};
+use crate::config::{Field, Matched, Operation, Policy};
 use crate::judge::Judge;
 use crate::problem::{Code, Problem};
+use crate::record_key::RecordKey;
 use crate::sub_account;
 use crate::tenant::{Identity, Use};
 
@@ -85,7 +86,7 @@ impl<'a> Call<'a> {
         key: &str,
         sub_account: Option<&[String]>,
     ) -> Result<Target<'a>, Problem> {
-        target(self.policy, &self.identity, operation, key, |fields| {
+        target(self.policy, &self.identity, operation, key_given(key), |fields| {
             sub_account::given(fields, sub_account.unwrap_or_default())
         })
     }
@@ -123,15 +124,20 @@ fn target<'a>(
     policy: &'a Policy,
     identity: &Identity,
     operation: &str,
-    key: &str,
+    key: impl FnOnce(&Operation) -> Result<RecordKey, Problem>,
     sub_account: impl FnOnce(&[Field]) -> Result<Vec<String>, Problem>,
 ) -> Result<Target<'a>, Problem> {
     let matched = policy.named(operation).ok_or_else(|| {
         Problem::invalid("\"operation\" is not the name of an operation that this policy protects")
     })?;
-    let key = IdempotencyKey::from_text(key, matched.operation.key_max)?;
+    let key = key(matched.operation)?;
     let sub_account = sub_account(&matched.operation.scope_by)?;
     let scope = matched.scope(&identity.tenant, &identity.credential, sub_account);
-    let name = RecordName::new(&scope, &key);
+    let name = key.name(&scope);
     Ok(Target { matched, name })
+}
+
+/// The key that a caller names.
+fn key_given(text: &str) -> impl FnOnce(&Operation) -> Result<RecordKey, Problem> {
+    |operation| RecordKey::given(operation, text, operation.key_max)
 }

@@ -42,6 +42,12 @@ pub(in crate::api) fn stored(
         );
         return Err(Problem::invalid(detail));
     }
+    if !operation.natural_key.is_empty() && !(200..=299).contains(&body.status) {
+        return Err(Problem::invalid(
+            "only 2xx is stored for this operation, whose keys are made of its requests: release \
+             the grant, so that what was refused can be corrected",
+        ));
+    }
     if body.headers.len() > HEADERS_MAX {
         let detail = format!("a response has at most {HEADERS_MAX} header lines");
         return Err(Problem::invalid(detail));

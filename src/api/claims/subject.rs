@@ -5,10 +5,12 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use protocol::Fingerprint;
 use protocol::fingerprint::OutlineKey;
+use protocol::key::NaturalKey;
 
 use super::body::{ClaimBody, RequestBody, base64_bytes};
-use crate::config::Field;
+use crate::config::{Field, Operation};
 use crate::problem::Problem;
+use crate::record_key::RecordKey;
 use crate::sub_account;
 use crate::subject::{Described, Subject, What};
 
@@ -35,6 +37,30 @@ pub(super) fn of(body: &ClaimBody<'_>, key: OutlineKey) -> Result<Subject, Probl
         }
     };
     Ok(Subject::new(what, key))
+}
+
+/// The key that the body gives, or that its subject makes; both where it gives both.
+pub(super) fn record_key(
+    body: &ClaimBody<'_>,
+    operation: &Operation,
+) -> Result<RecordKey, Problem> {
+    let given =
+        body.key.as_deref().map(|text| RecordKey::given(operation, text, operation.key_max));
+    let given = given.transpose()?;
+    let members = operation.natural_key.as_slice();
+    let made = match (&body.request, body.payload) {
+        _ if members.is_empty() => None,
+        (Some(request), _) => Some(described(request)?.natural_key(members)?),
+        (None, Some(payload)) => Some(NaturalKey::of(payload.get().as_bytes(), members)?),
+        (None, None) => None,
+    };
+    match (given, made.map(RecordKey::Natural)) {
+        (Some(given), Some(made)) if given != made => {
+            Err(Problem::invalid("\"key\" is not that of the request"))
+        }
+        (Some(key), _) | (None, Some(key)) => Ok(key),
+        (None, None) => Err(Problem::invalid("\"key\" is missing")),
+    }
 }
 
 /// The sub-account that the body gives, or that its request belongs to; both where it gives both.

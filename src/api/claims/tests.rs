@@ -17,6 +17,7 @@ use crate::config::Policy;
 use judge::MemoryJudge;
 
 pub(in crate::api) mod judge;
+mod natural_keys;
 mod neighbours;
 mod refused;
 mod sub_accounts;
@@ -49,6 +50,11 @@ retention = "2d"
 match = "POST /isolated"
 name = "isolated"
 isolate = "credential"
+[[operation]]
+match = "POST /shipments"
+name = "shipments"
+natural_key = ["/order_id", "/sku"]
+retention = "forever"
 [[operation]]
 match = "POST /debit"
 name = "debit"

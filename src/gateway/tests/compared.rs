@@ -101,7 +101,10 @@ async fn c46_what_differs_is_named_and_its_value_is_not() {
     ] {
         let other = post(&served, "", "", &body.replace(from, to)).await;
         assert_eq!(differs(&other), pointers);
-        let text = String::from_utf8(other.body).unwrap();
+        let mut told: Value = serde_json::from_slice(&other.body).unwrap();
+        // It is drawn at random, and may hold any digits.
+        told.as_object_mut().unwrap().remove("instance");
+        let text = told.to_string();
         assert!(!text.contains("125") && !text.contains("4242") && !text.contains("Ada"), "{text}");
     }
     // Where something else than the body differs, no member is named.

@@ -233,3 +233,37 @@ fn rules_that_cannot_be_read_are_refused() {
         assert_eq!(StoreRules::new(true).set("404", effect), Err(StoreRuleError::Effect));
     }
 }
+
+#[test]
+fn where_only_success_is_stored_a_refusal_frees_the_key_and_all_else_is_as_it_was() {
+    let rules = StoreRules::only_success(true);
+    for_all(|status, answers_from, retry_after| {
+        let (usual, _) = expected(status, answers_from, retry_after);
+        let wanted = match (status, usual) {
+            (400..=499, Store) => Release,
+            (300.., Store) => Unknown,
+            (_, usual) => usual,
+        };
+        let effect = |said| classify(&rules, answers_from, status, said, retry_after, 1);
+        assert_eq!(effect(None), wanted, "{status}");
+        // The upstream's own word stores nothing else either.
+        let wanted = if (200..=299).contains(&status) { Store } else { wanted };
+        assert_eq!(effect(Some(b"final")), wanted, "{status}");
+    });
+}
+
+#[test]
+fn where_only_success_is_stored_rules_say_otherwise_but_never_to_store() {
+    for statuses in ["3xx", "4xx", "5xx", "404", "301", "500"] {
+        let mut rules = StoreRules::only_success(false);
+        assert_eq!(rules.set(statuses, "store"), Err(StoreRuleError::OnlySuccess), "{statuses}");
+        rules.set(statuses, "unknown").unwrap();
+    }
+    let mut rules = StoreRules::only_success(false);
+    for (statuses, effect) in [("2xx", "store"), ("404", "unknown"), ("5xx", "release")] {
+        rules.set(statuses, effect).unwrap();
+    }
+    let effect = |status| classify(&rules, Application, status, None, false, 1);
+    assert_eq!((effect(201), effect(404), effect(422)), (Store, Unknown, Release));
+    assert_eq!((effect(500), effect(303)), (Release, Unknown));
+}
