@@ -57,3 +57,6 @@ pub fn layouts() -> Vec<Layout> {
     all.push(transport::layout());
     all
 }
+
+#[cfg(test)]
+mod tests;
