@@ -112,6 +112,27 @@ async fn a_key_in_a_header_is_ignored_and_its_client_told_so() {
     assert_eq!((elsewhere.status(), elsewhere.is_replay()), (201, false));
 }
 
+/// As a default it holds for every route; where only listed routes are protected, for these.
+#[tokio::test]
+async fn every_request_makes_its_key_where_keys_have_an_effect() {
+    for (protect, status) in [("keyed", 400), ("listed", 201)] {
+        let stub = Stub::answering(CREATED).await;
+        let policy = format!(
+            "protect = \"{protect}\"\n[defaults]\nnatural_key = [\"/id\"]\n\
+             [[operation]]\nmatch = \"PATCH /orders\"\nname = \"orders\"\n"
+        );
+        let served = Served::new(&stub, &policy).await;
+        let head = |line: &str| format!("{line} HTTP/1.1\r\nauthorization: Bearer {API_KEY}");
+        assert_eq!(served.ask(&head("PATCH /orders"), "{}").await.status(), 400, "{protect}");
+        let unlisted = served.ask(&head("POST /notes"), "{}").await;
+        assert_eq!(unlisted.status(), status, "{protect}");
+        assert!(unlisted.one("idempotency-status").is_none());
+        let keyed = served.keyed("POST /notes", "k", "{}").await;
+        assert_eq!((keyed.status(), keyed.one("idempotency-status")), (status, Some("ignored")));
+        assert_eq!(served.ask(&head("PUT /orders"), "{}").await.status(), 201, "{protect}");
+    }
+}
+
 #[tokio::test]
 async fn a_packed_body_makes_the_key_of_what_it_unfolds_to() {
     let (stub, served) = served().await;
