@@ -1,12 +1,13 @@
-//! Who decides commands, as the edge sees it: a [`Node`], or a scripted one in tests.
+//! Who decides commands, as the edge sees it: a [`Node`], the nodes from afar, or a scripted one in
+//! tests.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::{
-    Found, Node, NodeId, NodeStatus, NotMoved, Readiness, ShardDigest, ShardId, SubmitError,
-    Unsettled,
+    Found, Node, NodeId, NodeStatus, NotMoved, Readiness, Remote, ShardDigest, ShardId,
+    SubmitError, Unsettled,
 };
 use protocol::{Basis, Claim, Command, Decided, RecordName, Timestamp};
 
@@ -138,5 +139,74 @@ impl Judge for Node {
         to: NodeId,
     ) -> impl Future<Output = Result<(), NotMoved>> + Send {
         Node::transfer(self, shard, to)
+    }
+}
+
+impl Judge for Remote {
+    fn submit(
+        &self,
+        command: Command,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Decided, SubmitError>> + Send {
+        Remote::submit(self, command, deadline)
+    }
+
+    /// It has no replica to look at.
+    fn answer_applied(&self, _: &Claim) -> Option<Decided> {
+        None
+    }
+
+    fn read(
+        &self,
+        name: &RecordName,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Found, SubmitError>> + Send {
+        Remote::read(self, name, deadline)
+    }
+
+    fn unsettled(
+        &self,
+        after: Option<(Timestamp, RecordName)>,
+        limit: usize,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Vec<Unsettled>, SubmitError>> + Send {
+        Remote::unsettled(self, after, limit, deadline)
+    }
+
+    fn seen(&self, name: &RecordName) -> Result<Basis, SubmitError> {
+        Remote::seen(self, name)
+    }
+
+    fn wall(&self) -> Timestamp {
+        Remote::wall(self)
+    }
+
+    fn boot(&self) -> Duration {
+        Remote::boot(self)
+    }
+
+    fn outline_secret(&self) -> [u8; 32] {
+        Remote::outline_secret(self)
+    }
+
+    fn readiness(&self) -> Readiness {
+        Remote::readiness(self)
+    }
+
+    fn status(&self) -> NodeStatus {
+        Remote::status(self)
+    }
+
+    fn transfer(
+        &self,
+        shard: ShardId,
+        to: NodeId,
+    ) -> impl Future<Output = Result<(), NotMoved>> + Send {
+        Remote::transfer(self, shard, to)
+    }
+
+    /// It holds nothing.
+    async fn digest(&self, _: ShardId) -> Digested {
+        Ok(None)
     }
 }

@@ -9,9 +9,24 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-/// Identifies a node of a cluster; chosen by the operator, never reused.
+/// Identifies a node of a cluster; chosen by the operator, never reused. Below 2^63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u64);
+
+/// Ids from here on are those of gateways without a node; no node may have one.
+const GATEWAYS: u64 = 1 << 63;
+
+impl NodeId {
+    /// An id for a gateway without a node, drawn from `random` when it starts. Nobody keeps it.
+    pub(crate) const fn of_gateway(random: u64) -> Self {
+        Self(random | GATEWAYS)
+    }
+
+    /// Whether this is no node but a gateway.
+    pub(crate) const fn is_gateway(self) -> bool {
+        self.0 >= GATEWAYS
+    }
+}
 
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,6 +77,13 @@ impl Secret {
     }
 }
 
+impl Secret {
+    /// What records' hashes of requests are made under.
+    pub(crate) fn outlines(&self, cluster: &str) -> [u8; 32] {
+        self.derived("oncegate outlines of requests 1", cluster)
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
@@ -84,5 +106,20 @@ pub struct NodeConfig {
     /// Proves this node to its peers.
     pub secret: Secret,
     /// Digest of the policy's naming part; peers with another digest are refused.
+    pub naming: [u8; 32],
+}
+
+/// What a gateway without a node is told when it starts.
+#[derive(Clone, Debug)]
+pub struct RemoteConfig {
+    /// The cluster's name.
+    pub cluster: String,
+    /// The nodes.
+    pub peers: Vec<Peer>,
+    /// Number of shards of the cluster.
+    pub shards: u16,
+    /// Proves this process to the nodes.
+    pub secret: Secret,
+    /// Digest of the policy's naming part; nodes with another digest do not serve this process.
     pub naming: [u8; 32],
 }

@@ -80,12 +80,16 @@ impl Founder {
         self.status().instance
     }
 
-    /// Whether a peer is the member it says it is.
+    /// Whether a peer is the member it says it is; a gateway is none.
     ///
     /// # Errors
     /// What its operator should do, when its data directory is not the one that joined this
     /// cluster.
     pub(crate) fn admit(&self, hello: &PeerHello) -> Result<(), String> {
+        if hello.node.is_gateway() {
+            // It keeps nothing that could be an older state.
+            return Ok(());
+        }
         let Some(formation) = self.status().formation else { return Ok(()) };
         match formation.members.get(&hello.node) {
             Some(instance) if *instance == hello.instance => Ok(()),

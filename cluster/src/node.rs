@@ -18,7 +18,7 @@ use crate::config::{NodeConfig, NodeId, Peer};
 use crate::error::{StartError, SubmitError};
 use crate::formation::{self, Founder};
 use crate::placement::ShardId;
-use crate::raft::{Found, Replica, ReplicaParts, ShardDigest, Unsettled};
+use crate::raft::{Found, Replica, ReplicaParts, ReplicaStatus, ShardDigest, Unsettled};
 use crate::router::{self, Router};
 use crate::shard::{Admission, NotMoved, Rounds, ShardHandle};
 use crate::storage::disk::OsDisk;
@@ -61,19 +61,19 @@ pub enum Readiness {
     NotReady(String),
 }
 
-/// A node as operators see it.
+/// The cluster as one process sees it.
 #[derive(Clone, Debug)]
 pub struct NodeStatus {
-    /// The node.
-    pub id: NodeId,
-    /// Every shard as this node sees it.
+    /// The node; `None` where a gateway without one was asked.
+    pub id: Option<NodeId>,
+    /// Every shard as this process sees it.
     pub shards: Vec<ShardStatus>,
     /// How far this node's wall clock is ahead of the cluster's median, in milliseconds; `None`
     /// while no majority was heard.
     pub clock_offset_ms: Option<i64>,
     /// Whether the wall clock may be stamped on the log.
     pub clock_trusted: bool,
-    /// The members of the cluster, this node among them.
+    /// The nodes of the cluster, this one among them.
     pub members: Vec<MemberStatus>,
 }
 
@@ -89,21 +89,15 @@ pub struct MemberStatus {
     pub fit: bool,
 }
 
-/// A shard as one node sees it.
+/// A shard as one process sees it.
 #[derive(Clone, Debug)]
 pub struct ShardStatus {
     /// The shard.
     pub shard: ShardId,
     /// Its leader, where one is known.
     pub leader: Option<NodeId>,
-    /// The Raft term.
-    pub term: u64,
-    /// Index of the last entry in this node's log.
-    pub last_index: u64,
-    /// Index of the last entry applied here.
-    pub applied_index: u64,
-    /// Index of the last entry that this node's log no longer holds; its records do.
-    pub purged_index: u64,
+    /// The replica of this node, where it has one.
+    pub replica: Option<ReplicaStatus>,
 }
 
 impl Node {
@@ -248,8 +242,7 @@ impl Node {
     /// A secret that every process of the cluster has and no record holds: records keep hashes of
     /// what requests said under it.
     pub fn outline_secret(&self) -> [u8; 32] {
-        let config = &self.inner.config;
-        config.secret.derived("oncegate outlines of requests 1", &config.cluster)
+        self.inner.config.secret.outlines(&self.inner.config.cluster)
     }
 
     /// Whether this process can get claims decided now.
@@ -264,18 +257,15 @@ impl Node {
     pub fn status(&self) -> NodeStatus {
         let reading = self.inner.guard.reading();
         let status = |(index, shard): (usize, &ShardHandle)| {
-            let status = shard.replica().status();
+            let replica = shard.replica();
             ShardStatus {
                 shard: ShardId(index as u16),
-                leader: status.leader,
-                term: status.term,
-                last_index: status.last_index,
-                applied_index: status.applied_index,
-                purged_index: status.purged_index,
+                leader: replica.leader(),
+                replica: Some(replica.status()),
             }
         };
         NodeStatus {
-            id: self.inner.config.id,
+            id: Some(self.inner.config.id),
             shards: self.inner.router.shards().iter().enumerate().map(status).collect(),
             clock_offset_ms: reading.offset_ms,
             clock_trusted: reading.distrust.is_none(),
@@ -466,6 +456,10 @@ impl Service for NodeService {
     fn serve(&self, from: Caller, request: Request, reply: Reply) {
         let Some(router) = self.router() else { return reply.refuse() };
         let Request { kind, shard, body } = request;
+        if from.node.is_gateway() && !router::FOR_GATEWAYS.contains(&kind) {
+            tracing::warn!(kind, "a gateway asks for what only nodes may; refused");
+            return reply.refuse();
+        }
         match kind {
             router::SUBMIT => router.serve_submit(shard, &body, reply),
             router::READ => router.serve_read(shard, &body, reply),

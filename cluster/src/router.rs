@@ -1,6 +1,7 @@
 //! Finds the shard of a name and its leader, here or one hop away.
 
 mod applied;
+mod asking;
 #[cfg(feature = "testing")]
 mod layouts;
 mod leading;
@@ -10,35 +11,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use protocol::{Basis, Command, Decided, Outcome, RecordName};
-use rand::RngExt;
+use protocol::{Basis, Command, Decided, RecordName, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::clock::ClockGuard;
 use crate::codec;
 use crate::config::{NodeConfig, NodeId};
-use crate::error::{Certainty, SubmitError};
+use crate::error::SubmitError;
 use crate::placement::{ShardId, SlotTable};
 use crate::raft::{self, Found};
 use crate::shard::{Answer, Respond, ShardHandle};
-use crate::transport::{CallError, Reply, Request, Transport};
+use crate::transport::{Reply, Transport};
 
 /// A command for the leader of its shard.
 pub(crate) const SUBMIT: u8 = raft::kind::NEXT;
 /// A read through the log, for the leader of the name's shard.
 pub(crate) const READ: u8 = raft::kind::NEXT + 1;
 
-pub(crate) use self::applied::{CONFIRM, CONFIRM_INTERVAL};
+/// What is served to gateways without a node: nothing of Raft, and nothing of how clusters form.
+pub(crate) const FOR_GATEWAYS: [u8; 5] = [SUBMIT, READ, LIST, CONFIRM, HAND_OVER];
+
+pub(crate) use self::applied::{CONFIRM, CONFIRM_INTERVAL, ask};
+pub(crate) use self::asking::{Leader, retry, until_told};
 #[cfg(feature = "testing")]
 pub(crate) use self::layouts::layouts;
-pub(crate) use self::leading::HAND_OVER;
-pub(crate) use self::list::LIST;
-
-/// Between two tries to reach a leader: short enough to use a new one soon, long enough for an
-/// election to go on.
-const RETRY_MS: (u64, u64) = (10, 50);
+pub(crate) use self::leading::{Fitness, HAND_OVER};
+pub(crate) use self::list::{LIST, LIST_MAX, merged};
 
 /// A command on its way to another node.
 #[derive(Serialize, Deserialize)]
@@ -67,22 +66,31 @@ pub(crate) struct Router {
     shards: Vec<ShardHandle>,
     seen: Vec<Seen>,
     known: Vec<applied::Known>,
-    fitness: leading::Fitness,
+    fitness: Fitness,
     transport: Arc<dyn Transport>,
     guard: Arc<ClockGuard>,
 }
 
 /// How far this node has heard a shard to be, from any reply of it.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     epoch: AtomicU64,
     index: AtomicU64,
 }
 
 impl Seen {
-    fn observe(&self, basis: Basis) {
+    pub(crate) fn observe(&self, basis: Basis) {
         self.epoch.fetch_max(u64::from(basis.epoch), Ordering::Relaxed);
         self.index.fetch_max(basis.index, Ordering::Relaxed);
+    }
+
+    /// What was heard, with an estimate of the leader's clock.
+    pub(crate) fn basis(&self, time: Timestamp) -> Basis {
+        Basis {
+            epoch: self.epoch.load(Ordering::Relaxed) as u8,
+            index: self.index.load(Ordering::Relaxed),
+            time,
+        }
     }
 }
 
@@ -97,7 +105,7 @@ impl Router {
         let known = shards.iter().map(|_| applied::Known::default()).collect();
         let (node, members) = (config.id, config.peers.len());
         let table = SlotTable::new(config.shards);
-        let fitness = leading::Fitness::default();
+        let fitness = Fitness::default();
         Self { node, members, table, shards, seen, known, fitness, transport, guard }
     }
 
@@ -128,11 +136,7 @@ impl Router {
             Some(leader) if leader != self.node => self.guard.estimate(leader),
             _ => own,
         };
-        Ok(Basis {
-            epoch: seen.epoch.load(Ordering::Relaxed) as u8,
-            index: seen.index.load(Ordering::Relaxed),
-            time,
-        })
+        Ok(seen.basis(time))
     }
 
     /// The leader of a shard as far as this node knows.
@@ -170,12 +174,9 @@ impl Router {
     pub(crate) async fn submit(&self, command: Command, deadline: Instant) -> Answer {
         let id = self.table.shard_of(command.name());
         let decided =
-            self.retry(deadline, |deadline| self.try_submit(id, command.clone(), deadline)).await?;
+            retry(deadline, |deadline| self.try_submit(id, command.clone(), deadline)).await?;
         self.seen[usize::from(id.0)].observe(decided.basis);
-        if matches!(decided.outcome, Outcome::Forgotten { .. }) {
-            // Whoever asked for it must not see it replayed afterwards by a replica that is behind.
-            tokio::time::sleep(applied::AGE_MAX).await;
-        }
+        until_told(&decided).await;
         Ok(decided)
     }
 
@@ -185,33 +186,9 @@ impl Router {
             return Err(SubmitError::NameTooLong);
         }
         let id = self.table.shard_of(name);
-        let found = self.retry(deadline, |deadline| self.try_read(id, name, deadline)).await?;
+        let found = retry(deadline, |deadline| self.try_read(id, name, deadline)).await?;
         self.seen[usize::from(id.0)].observe(found.basis);
         Ok(found)
-    }
-
-    /// Tries again after definite errors that pass by themselves, while there is time.
-    async fn retry<T, F>(
-        &self,
-        deadline: Instant,
-        attempt: impl Fn(Instant) -> F,
-    ) -> Result<T, SubmitError>
-    where
-        F: Future<Output = Result<T, SubmitError>>,
-    {
-        loop {
-            let error = match attempt(deadline).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let pause = Duration::from_millis(rand::rng().random_range(RETRY_MS.0..RETRY_MS.1));
-            let passes = matches!(error, SubmitError::NoLeader | SubmitError::ClockNotTrusted);
-            let definite = error.certainty() == Certainty::Definite;
-            if !(passes && definite) || Instant::now() + pause >= deadline {
-                return Err(error);
-            }
-            tokio::time::sleep(pause).await;
-        }
     }
 
     async fn try_submit(&self, id: ShardId, command: Command, deadline: Instant) -> Answer {
@@ -220,11 +197,7 @@ impl Router {
             let shard = self.shard(id).ok_or(SubmitError::NoLeader)?;
             return submit_here(shard, command, deadline).await;
         }
-        let patience = left(deadline)?;
-        let forward = Forward { command, patience_ms: patience.as_millis() as u64 };
-        let body = codec::encode(codec::FORWARD, &forward).into();
-        let reply = self.call(leader, SUBMIT, id, body, patience).await?;
-        codec::decode::<Answer>(codec::ANSWER, &reply).map_err(|_| SubmitError::Lost)?
+        self.asking(leader, id).submit(command, deadline).await
     }
 
     async fn try_read(&self, id: ShardId, name: &RecordName, deadline: Instant) -> ReadAnswer {
@@ -233,28 +206,11 @@ impl Router {
             let shard = self.shard(id).ok_or(SubmitError::NoLeader)?;
             return read_here(shard, name.clone(), deadline).await;
         }
-        let patience = left(deadline)?;
-        let forward = ForwardRead { name: name.clone(), patience_ms: patience.as_millis() as u64 };
-        let body = codec::encode(codec::FORWARD_READ, &forward).into();
-        let reply = self.call(leader, READ, id, body, patience).await?;
-        codec::decode::<ReadAnswer>(codec::READ_ANSWER, &reply).map_err(|_| SubmitError::Lost)?
+        self.asking(leader, id).read(name, deadline).await
     }
 
-    async fn call(
-        &self,
-        to: NodeId,
-        kind: u8,
-        shard: ShardId,
-        body: Bytes,
-        timeout: Duration,
-    ) -> Result<Bytes, SubmitError> {
-        let reply = self.transport.call(to, Request { kind, shard, body }, timeout).await;
-        reply.map_err(|error| match error {
-            CallError::NotSent | CallError::Refused => SubmitError::NoLeader,
-            CallError::Full => SubmitError::Overloaded,
-            CallError::TimedOut => SubmitError::TimedOut,
-            CallError::Lost => SubmitError::Lost,
-        })
+    fn asking(&self, leader: NodeId, shard: ShardId) -> Leader<'_> {
+        Leader { transport: &*self.transport, node: leader, shard }
     }
 
     /// Takes a command that another node forwarded. It goes no further: one hop only.

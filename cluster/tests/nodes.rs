@@ -13,19 +13,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::{
-    Node, NodeConfig, NodeId, Peer, Readiness, Secret, StartError, SubmitError, SystemClock,
+    Node, NodeConfig, NodeId, Peer, Readiness, ReplicaStatus, Secret, StartError, SubmitError,
+    SystemClock,
 };
 use protocol::command::{Claim, Grant};
 use protocol::record::{OnUnknown, Retention, State, Terms};
 use protocol::response::StoredBody;
 use protocol::{
-    Command, Decided, Fingerprint, HolderId, IdempotencyKey, Millis, Outcome, Record, RecordName,
-    Scope, StoredResponse, Token,
+    Basis, Command, Decided, Fingerprint, HolderId, IdempotencyKey, Millis, Outcome, Record,
+    RecordName, Scope, StoredResponse, Token,
 };
 use tempfile::TempDir;
 
 #[path = "nodes/leading.rs"]
 mod leading;
+#[path = "nodes/remote.rs"]
+mod remote;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -115,6 +118,11 @@ impl Cluster {
     }
 }
 
+/// A node's replica of the first shard.
+fn replica(node: &Node) -> ReplicaStatus {
+    node.status().shards[0].replica.expect("a node has replicas")
+}
+
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
@@ -134,10 +142,14 @@ fn name(key: &str) -> RecordName {
 }
 
 fn claim(node: &Node, key: &str, attempt: &str) -> Command {
+    claim_as(node.seen(&name(key)).expect("the clock is trusted"), key, attempt)
+}
+
+fn claim_as(seen: Basis, key: &str, attempt: &str) -> Command {
     let name = name(key);
     Command::Claim(Claim {
         operation: None,
-        seen: node.seen(&name).expect("the clock is trusted"),
+        seen,
         name,
         holder: HolderId::of(b"test", attempt.as_bytes()),
         print: Fingerprint { version: 1, digest: [7; 32] }.into(),
@@ -343,14 +355,14 @@ async fn a_node_that_was_away_for_longer_than_the_log_catches_up_by_snapshot() {
     for number in 0..AWAY_ENTRIES / 2 {
         complete(cluster.node(0), &format!("key-{number}"), vec![9; AWAY_BYTES]).await;
     }
-    let last = cluster.node(0).status().shards[0].last_index;
+    let last = replica(cluster.node(0)).last_index;
     // Checkpoints follow within a second or so; what shows that the log is gone is that the node
     // needs a snapshot.
-    until("the log was purged", || cluster.node(0).status().shards[0].purged_index > 2).await;
-    until("the log was purged", || cluster.node(1).status().shards[0].purged_index > 2).await;
+    until("the log was purged", || replica(cluster.node(0)).purged_index > 2).await;
+    until("the log was purged", || replica(cluster.node(1)).purged_index > 2).await;
     cluster.start(2).await.unwrap();
-    until("the node caught up", || cluster.node(2).status().shards[0].applied_index >= last).await;
-    assert!(cluster.node(2).status().shards[0].purged_index > 2, "it took a snapshot");
+    until("the node caught up", || replica(cluster.node(2)).applied_index >= last).await;
+    assert!(replica(cluster.node(2)).purged_index > 2, "it took a snapshot");
 
     // What it caught up with is its own: with one of the others gone, it is needed for every
     // majority.
@@ -402,8 +414,8 @@ async fn expired_leases_are_settled_without_anybody_asking() {
     short.lease = Millis::from_secs(2);
     let outcome = submit(node, Command::Claim(short)).await.outcome;
     assert!(matches!(outcome, Outcome::Granted { .. }), "{outcome:?}");
-    let before = node.status().shards[0].applied_index;
-    until("the expiry was proposed", || node.status().shards[0].applied_index > before).await;
+    let before = replica(node).applied_index;
+    until("the expiry was proposed", || replica(node).applied_index > before).await;
     let found = node.read(&name("key"), Instant::now() + PATIENCE).await.unwrap();
     let Some(Record::Live(generation)) = found.record else { panic!("{found:?}") };
     assert!(matches!(generation.state, State::Indeterminate { .. }), "{generation:?}");
@@ -425,7 +437,7 @@ async fn c61_what_has_ended_is_removed_without_anybody_asking() {
         submit(node, Command::Complete { name: name(key), grant, response }).await;
     }
     assert_eq!(body_of(node, &keys[KEYS - 1]).await, b"done");
-    let applied = || node.status().shards[0].applied_index;
+    let applied = || replica(node).applied_index;
     let before = applied();
     // Quiet for longer than any of them is kept: the last has ended.
     let mut seen = (before, Instant::now());

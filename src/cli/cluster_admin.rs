@@ -79,7 +79,10 @@ fn table(status: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let mut lines = format!("as node {} sees it\n", text(&status["node"]));
+    let mut lines = match &status["node"] {
+        Value::Null => "as a gateway sees it\n".to_owned(),
+        node => format!("as node {} sees it\n", text(node)),
+    };
     for node in status["nodes"].as_array().into_iter().flatten() {
         let state = match (node["connected"].as_bool(), node["fit"].as_bool()) {
             (Some(true), Some(true)) => "in order",

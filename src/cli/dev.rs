@@ -128,7 +128,7 @@ async fn serve(args: DevArgs, policy: Arc<Policy>, ports: Ports) -> Result<(), F
         answers_from: AnswersFrom::Application,
         max_request_body: REQUEST_BODY_MAX,
     };
-    let front = Front::start(nodes[0].node(), policy, gateway, settings, stop)?;
+    let front = Front::start(nodes[0].node().clone(), policy, gateway, settings, stop)?;
     banner::print(&Banner {
         gateway: listen,
         apis: &apis,

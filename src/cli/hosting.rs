@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use super::Failure;
 use crate::config::{GatewaySettings, Policy};
 use crate::gateway::Gateway;
+use crate::judge::Judge;
 use crate::shutdown::{self, Signals, Stop, Stopper};
 use crate::tenant::Tenants;
 use crate::{api, listener, telemetry};
@@ -144,15 +145,15 @@ impl HostedNode {
 }
 
 /// A gateway that is being served.
-pub(super) struct Front {
-    gateway: Gateway<Node>,
+pub(super) struct Front<J> {
+    gateway: Gateway<J>,
     served: tokio::task::JoinHandle<bool>,
 }
 
-impl Front {
+impl<J: Judge> Front<J> {
     /// Serves a gateway on the current runtime until `edge` stops.
     pub(super) fn start(
-        node: &Node,
+        judge: J,
         policy: Arc<Policy>,
         listener: StdListener,
         settings: GatewaySettings,
@@ -160,7 +161,7 @@ impl Front {
     ) -> Result<Self, Failure> {
         let listener = tokio_listener(listener)?;
         let tenants = Tenants::new(&policy);
-        let gateway = Gateway::new(node.clone(), policy, tenants, settings);
+        let gateway = Gateway::new(judge, policy, tenants, settings);
         let served = tokio::spawn(listener::serve(listener, gateway.router(), edge, DRAIN));
         Ok(Self { gateway, served })
     }
@@ -180,16 +181,15 @@ impl Front {
 ///
 /// # Errors
 /// When a node failed.
-pub(super) async fn run_until_stopped(
+pub(super) async fn run_until_stopped<J: Judge>(
     mut nodes: Vec<HostedNode>,
-    front: Option<Front>,
+    front: Option<Front<J>>,
     edge: Stopper,
     mut signals: Signals,
 ) -> Result<(), Failure> {
-    let any_failed = select_all(nodes.iter_mut().map(|node| Box::pin(node.failed())));
     let failure = tokio::select! {
         () = signals.next() => None,
-        (failure, ..) = any_failed => Some(failure),
+        failure = any_failed(&mut nodes) => Some(failure),
     };
     exit_on(signals);
     edge.stop();
@@ -199,6 +199,29 @@ pub(super) async fn run_until_stopped(
     }
     stop_nodes(nodes);
     failure.map_or(Ok(()), Err)
+}
+
+/// Resolves when one of the nodes has failed; never where there are none.
+async fn any_failed(nodes: &mut [HostedNode]) -> Failure {
+    if nodes.is_empty() {
+        return std::future::pending().await;
+    }
+    select_all(nodes.iter_mut().map(|node| Box::pin(node.failed()))).await.0
+}
+
+/// Serves the API on the current runtime until `edge` stops; whether every request was finished
+/// then.
+pub(super) fn serve_api<J: Judge>(
+    listener: StdListener,
+    judge: J,
+    policy: Arc<Policy>,
+    metrics: PrometheusHandle,
+    edge: Stop,
+) -> Result<tokio::task::JoinHandle<bool>, Failure> {
+    let listener = tokio_listener(listener)?;
+    let router = api::router(judge, policy, metrics.clone());
+    tokio::spawn(telemetry::upkeep(metrics));
+    Ok(tokio::spawn(listener::serve(listener, router, edge, DRAIN)))
 }
 
 /// Stops nodes side by side, so that they wait for each other no longer than for one.

@@ -6,13 +6,15 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is where people are spoken to")]
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 use thiserror::Error;
 use tracing::Level;
 
-use crate::config::{Finding, Refused};
+use crate::config::{Finding, Policy, Process, Refused};
 use crate::telemetry::{LogFormat, TelemetryError};
 
 mod admin_api;
@@ -22,6 +24,7 @@ mod client;
 mod cluster_admin;
 mod config_check;
 mod dev;
+mod gateway;
 mod hash_key;
 mod hosting;
 mod records;
@@ -42,6 +45,8 @@ enum Command {
     Dev(dev::DevArgs),
     /// Run one node of a cluster, with or without a gateway
     Serve(serve::ServeArgs),
+    /// Run a gateway without a node
+    Gateway(gateway::GatewayArgs),
     /// Look at configuration files
     Config(config_check::ConfigArgs),
     /// Print what the clients of each operation may rely on
@@ -54,6 +59,34 @@ enum Command {
     Records(records::RecordsArgs),
     /// Measure a running cluster
     Bench(bench::BenchArgs),
+}
+
+/// What a process of a cluster is told.
+#[derive(Debug, Args)]
+struct Files {
+    /// The process file, oncegate.toml
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// The cluster's policy [the process file's "policy"]
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+}
+
+impl Files {
+    /// Reads both; prints warnings.
+    fn load(&self) -> Result<(Process, Arc<Policy>), Failure> {
+        let (process, warnings) = Process::load(&self.config)?;
+        print_warnings(&warnings);
+        let Some(policy) = self.policy.as_ref().or(process.cluster.policy.as_ref()) else {
+            return Err(Failure::Says(format!(
+                "no policy: pass --policy FILE, or set \"policy\" in [cluster] of {}",
+                self.config.display()
+            )));
+        };
+        let (policy, warnings) = Policy::load(policy)?;
+        print_warnings(&warnings);
+        Ok((process, Arc::new(policy)))
+    }
 }
 
 /// What the process says about itself while it runs.
@@ -88,6 +121,7 @@ pub fn run() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Dev(args) => dev::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Gateway(args) => gateway::run(args),
         Command::Config(args) => config_check::run(&args),
         Command::Terms(args) => terms::run(&args),
         Command::HashKey(args) => hash_key::run(&args),

@@ -1,7 +1,6 @@
 //! `oncegate serve`: one node of a cluster, with or without a gateway.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,20 +9,16 @@ use tracing::Level;
 use tracing::field::display;
 
 use super::hosting::{Front, NodePlan, Shared, gateway_runtime, run_until_stopped, start_nodes};
-use super::{Failure, LogArgs, bind, print_warnings};
-use crate::config::{GatewaySettings, Policy, Process};
+use super::{Failure, Files, LogArgs, bind};
+use crate::config::{GatewaySettings, Policy};
 use crate::shutdown::{self, Signals};
 use crate::telemetry::{self, LogFormat};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  oncegate serve --config oncegate.toml --policy policy.toml")]
 pub(super) struct ServeArgs {
-    /// The process file, oncegate.toml
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-    /// The cluster's policy [the process file's "policy"]
-    #[arg(long, value_name = "FILE")]
-    policy: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     #[command(flatten)]
     log: LogArgs,
     /// Dies at a named point of the engine after so many passes: NAME:PASSES, in test builds only
@@ -35,20 +30,16 @@ pub(super) fn run(args: ServeArgs) -> Result<(), Failure> {
     if let Some(point) = &args.failpoint {
         arm(point)?;
     }
-    let (process, warnings) = Process::load(&args.config)?;
-    print_warnings(&warnings);
-    let Some(policy_file) = args.policy.or_else(|| process.cluster.policy.clone()) else {
-        return Err(Failure::Says(format!(
-            "no policy: pass --policy FILE, or set \"policy\" in [cluster] of {}",
-            args.config.display()
-        )));
-    };
-    let (policy, warnings) = Policy::load(&policy_file)?;
-    print_warnings(&warnings);
-    let policy = Arc::new(policy);
+    let (process, policy) = args.files.load()?;
 
     // Every port is taken before the data directory is touched.
-    let peers = bind(process.node.peer_listen, "peer_listen of [node]")?;
+    let Some(node) = process.node else {
+        return Err(Failure::Says(format!(
+            "{} has no [node]: `oncegate gateway` runs a gateway without one",
+            args.files.config.display()
+        )));
+    };
+    let peers = bind(node.peer_listen, "peer_listen of [node]")?;
     let api = bind(process.api.listen, "listen of [api]")?;
     let gateway = match process.gateway {
         Some(settings) => Some((bind(settings.listen, "listen of [gateway]")?, settings)),
@@ -60,8 +51,8 @@ pub(super) fn run(args: ServeArgs) -> Result<(), Failure> {
     )?;
     let config = NodeConfig {
         cluster: process.cluster.name,
-        id: process.node.id,
-        data_dir: process.node.data_dir,
+        id: node.id,
+        data_dir: node.data_dir,
         peers: process.cluster.peers,
         shards: process.cluster.shards,
         secret: process.cluster.secret,
@@ -86,7 +77,7 @@ async fn serve(
     let signals = Signals::install().map_err(|error| Failure::Says(error.to_string()))?;
     let front = match gateway {
         Some((listener, settings)) => {
-            Some(Front::start(nodes[0].node(), policy, listener, settings, stop)?)
+            Some(Front::start(nodes[0].node().clone(), policy, listener, settings, stop)?)
         }
         None => None,
     };

@@ -63,8 +63,8 @@ const OPERATION_BYTES_MAX: usize = 8 + crate::strict::TARGET_BYTES_MAX;
 pub struct Process {
     /// The cluster that the process belongs to.
     pub cluster: ClusterSettings,
-    /// The node that the process is.
-    pub node: NodeSettings,
+    /// The node that the process is; `None` for a gateway without one.
+    pub node: Option<NodeSettings>,
     /// Where the claims API, health and metrics are served.
     pub api: ApiSettings,
     /// The gateway, where the process is one too.

@@ -51,18 +51,18 @@ impl Process {
 fn read(section: &Section<'_>) -> Option<Process> {
     let cluster = section.require("cluster", section.table("cluster"));
     let cluster = cluster.and_then(|table| cluster_settings(&table));
-    if !section.has("node") {
-        let message = "a process without [node], a pure gateway, is not supported in this version";
-        section.findings.error_of_file("not-supported", message);
+    if !section.has("node") && !section.has("gateway") {
+        let message = "a process needs [node], [gateway] or both";
+        section.findings.error_of_file("nothing-to-run", message);
     }
     section.refuse("peer_tls");
-    let node = section.table("node").and_then(|table| node_settings(&table, cluster.as_ref()));
+    let node = section.table("node").map(|table| node_settings(&table, cluster.as_ref()));
     let api = match section.table("api") {
         Some(table) => api_settings(&table),
         None => (!section.has("api")).then(|| default_api(section)),
     };
     let region = match (&cluster, &node) {
-        (Some(cluster), Some(node)) => {
+        (Some(cluster), Some(Some(node))) => {
             let own = cluster.peers.iter().find(|peer| peer.id == node.settings.id);
             own.map_or_else(String::new, |peer| peer.region.clone())
         }
@@ -71,19 +71,21 @@ fn read(section: &Section<'_>) -> Option<Process> {
     let gateway = section.table("gateway").map(|table| gateway_settings(&table, region));
     section.finish();
     let listeners = [
-        node.as_ref().map(|node| &node.listen),
+        node.as_ref().and_then(|node| node.as_ref()).map(|node| &node.listen),
         api.as_ref(),
         gateway.as_ref().and_then(|gateway| gateway.as_ref()).map(|gateway| &gateway.listen),
     ];
     distinct(section.findings, &listeners);
-    if section.has("gateway") && gateway.as_ref().is_none_or(Option::is_none) {
+    let (node, gateway) = (node.flatten(), gateway.flatten());
+    let broken = [("node", node.is_none()), ("gateway", gateway.is_none())];
+    if broken.into_iter().any(|(part, is_unread)| is_unread && section.has(part)) {
         return None;
     }
     Some(Process {
         cluster: cluster?,
-        node: node?.settings,
+        node: node.map(|node| node.settings),
         api: ApiSettings { listen: api?.value },
-        gateway: gateway.flatten().map(|gateway| gateway.settings),
+        gateway: gateway.map(|gateway| gateway.settings),
     })
 }
 

@@ -366,7 +366,7 @@ fn a_process_file_is_read_with_its_defaults() {
     assert_eq!(process.cluster.peers.len(), 3);
     assert_eq!(process.cluster.policy, Some(dir.path().join("policy.toml")));
     assert_eq!(process.cluster.secret.as_bytes(), b"0123456789abcdef0123456789abcdef");
-    assert_eq!(process.node.data_dir, dir.path().join("data/3"));
+    assert_eq!(process.node.unwrap().data_dir, dir.path().join("data/3"));
     assert_eq!(process.api.listen, "127.0.0.1:7201".parse().unwrap());
     let gateway = process.gateway.unwrap();
     assert_eq!(gateway.region, "us-east", "the node's");
@@ -375,12 +375,17 @@ fn a_process_file_is_read_with_its_defaults() {
 }
 
 #[test]
-fn a_process_may_do_without_a_gateway_but_not_without_a_node() {
-    let (storage, _) = PROCESS.split_once("[gateway]").unwrap();
+fn a_process_is_a_node_or_a_gateway_or_both() {
+    let (storage, gateway) = PROCESS.split_once("[gateway]").unwrap();
     assert!(process(storage).unwrap().0.gateway.is_none());
-    let without = PROCESS.replace("[node]", "[knot]");
-    let found = process(&without).unwrap_err();
-    assert!(found.contains("error[not-supported]: a process without [node]"), "{found}");
+    let (neither, _) = storage.split_once("[node]").unwrap();
+    let alone = process(&format!("{neither}[gateway]{gateway}region = \"ap-south\"\n")).unwrap().0;
+    assert!(alone.node.is_none());
+    assert_eq!(alone.gateway.unwrap().region, "ap-south");
+    let found = process(neither).unwrap_err();
+    assert!(found.contains("error[nothing-to-run]: a process needs"), "{found}");
+    let broken = format!("{neither}[node]\nid = 9\n[gateway]{gateway}");
+    assert!(process(&broken).unwrap_err().contains("data_dir"), "a broken node is no gateway");
 }
 
 #[test]

@@ -10,6 +10,7 @@
 )]
 
 mod answers;
+mod apart;
 mod bodies;
 mod callers;
 mod claiming;

@@ -130,12 +130,15 @@ pub(crate) struct Replica {
 
 /// A replica as its node sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReplicaStatus {
-    pub(crate) leader: Option<NodeId>,
-    pub(crate) term: u64,
-    pub(crate) last_index: u64,
-    pub(crate) applied_index: u64,
-    pub(crate) purged_index: u64,
+pub struct ReplicaStatus {
+    /// The Raft term.
+    pub term: u64,
+    /// Index of the last entry in the log.
+    pub last_index: u64,
+    /// Index of the last entry applied.
+    pub applied_index: u64,
+    /// Index of the last entry that the log no longer holds; the records do.
+    pub purged_index: u64,
 }
 
 impl Replica {
@@ -393,7 +396,6 @@ impl Replica {
     pub(crate) fn status(&self) -> ReplicaStatus {
         let metrics = self.raft.metrics().borrow_watched().clone();
         ReplicaStatus {
-            leader: metrics.current_leader.map(NodeId),
             term: metrics.current_term,
             last_index: metrics.last_log_index.unwrap_or(0),
             applied_index: metrics.last_applied.map_or(0, |log_id| log_id.index),

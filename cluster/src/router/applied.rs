@@ -20,7 +20,7 @@ use crate::codec;
 use crate::config::NodeId;
 use crate::placement::ShardId;
 use crate::raft::{self, Confirmed};
-use crate::transport::{Reply, Request};
+use crate::transport::{Reply, Request, Transport};
 
 /// How far the log of every shard that a node leads was applied.
 pub(crate) const CONFIRM: u8 = raft::kind::NEXT + 5;
@@ -28,7 +28,7 @@ pub(crate) const CONFIRM: u8 = raft::kind::NEXT + 5;
 /// How old the moment may be. Half a second less than what a forgotten record waits for beyond the
 /// clocks' differences ([`FORGET_WAIT`](protocol::lease::FORGET_WAIT)): that is for the entry that
 /// forgets, which is stamped before it is applied.
-pub(super) const AGE_MAX: Duration = Duration::from_millis(1500);
+pub(crate) const AGE_MAX: Duration = Duration::from_millis(1500);
 
 /// How often the leaders are asked: a few times within [`AGE_MAX`], so that an answer that is late
 /// does no harm.
@@ -36,18 +36,21 @@ pub(crate) const CONFIRM_INTERVAL: Duration = Duration::from_millis(300);
 
 /// What a node says of itself and of the shards that it leads.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Confirmation {
+pub(crate) struct Confirmation {
     /// Whether it can lead shards.
-    fit: bool,
-    shards: Vec<Entry>,
+    pub(crate) fit: bool,
+    /// Those that it leads.
+    pub(crate) shards: Vec<Entry>,
 }
 
 /// What a leader says of one shard.
 #[derive(Serialize, Deserialize)]
-struct Entry {
-    shard: u16,
-    index: u64,
-    age_ms: u64,
+pub(crate) struct Entry {
+    pub(crate) shard: u16,
+    /// How far the shard's log was applied at the moment that is meant.
+    pub(crate) index: u64,
+    /// How long ago that moment is.
+    pub(crate) age_ms: u64,
 }
 
 /// What this node knows of one shard from its leader.
@@ -113,13 +116,7 @@ impl Router {
     }
 
     async fn confirm_by(&self, peer: NodeId) {
-        // What the leader means happened after this, less the age that it says.
-        let asked = Instant::now();
-        let request = Request { kind: CONFIRM, shard: ShardId(0), body: Bytes::new() };
-        let Ok(reply) = self.transport.call(peer, request, AGE_MAX).await else { return };
-        let Ok(said) = codec::decode::<Confirmation>(codec::CONFIRMED, &reply) else {
-            return tracing::warn!(peer = peer.0, "confirmation is unreadable");
-        };
+        let Some((said, asked)) = ask(&*self.transport, peer).await else { return };
         self.fitness.heard(peer, said.fit, asked);
         for Entry { shard, index, age_ms } in said.shards {
             let moment = asked.checked_sub(Duration::from_millis(age_ms));
@@ -140,6 +137,22 @@ impl Router {
         let said = Confirmation { fit: self.fitness.own(), shards };
         reply.send(codec::encode(codec::CONFIRMED, &said).into());
     }
+}
+
+/// Asks a node for its confirmation; also when the question left. What a leader means happened
+/// after that, less the age that it says.
+pub(crate) async fn ask(
+    transport: &dyn Transport,
+    peer: NodeId,
+) -> Option<(Confirmation, Instant)> {
+    let asked = Instant::now();
+    let request = Request { kind: CONFIRM, shard: ShardId(0), body: Bytes::new() };
+    let reply = transport.call(peer, request, AGE_MAX).await.ok()?;
+    let said = codec::decode::<Confirmation>(codec::CONFIRMED, &reply);
+    if said.is_err() {
+        tracing::warn!(peer = peer.0, "confirmation is unreadable");
+    }
+    Some((said.ok()?, asked))
 }
 
 #[cfg(test)]

@@ -12,13 +12,10 @@ use crate::config::NodeId;
 use crate::placement::ShardId;
 use crate::raft;
 use crate::shard::{NotMoved, ShardHandle};
-use crate::transport::{CallError, Reply, Request};
+use crate::transport::Reply;
 
 /// Asks a shard's leader to let another node lead.
 pub(crate) const HAND_OVER: u8 = raft::kind::NEXT + 6;
-
-/// How long a hand-over may take in all: somewhat more than all that the leader waits for.
-const HAND_OVER_MAX: Duration = Duration::from_secs(3);
 
 /// For how long a node's word holds that it is fit to lead: it is repeated several times within
 /// this.
@@ -26,7 +23,7 @@ const FIT_FOR: Duration = Duration::from_millis(4 * CONFIRM_INTERVAL.as_millis()
 
 /// What this node knows of who can lead shards.
 #[derive(Default)]
-pub(super) struct Fitness {
+pub(crate) struct Fitness {
     own: AtomicBool,
     /// When each other node said last that it is fit.
     peers: Mutex<BTreeMap<NodeId, Instant>>,
@@ -39,13 +36,22 @@ impl Fitness {
     }
 
     /// Takes a peer's word. `asked` is when the question left.
-    pub(super) fn heard(&self, peer: NodeId, fit: bool, asked: Instant) {
+    pub(crate) fn heard(&self, peer: NodeId, fit: bool, asked: Instant) {
         let mut peers = self.lock();
         if fit {
             peers.insert(peer, asked);
         } else {
             peers.remove(&peer);
         }
+    }
+
+    /// Those of `nodes` that said moments ago that they are fit.
+    pub(crate) fn fit_of(&self, nodes: Vec<NodeId>) -> Vec<NodeId> {
+        let (peers, now) = (self.lock(), Instant::now());
+        let is_fit = |node: &NodeId| {
+            peers.get(node).is_some_and(|asked| now.saturating_duration_since(*asked) <= FIT_FOR)
+        };
+        nodes.into_iter().filter(is_fit).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Instant>> {
@@ -66,11 +72,7 @@ impl Router {
 
     /// The other nodes that are connected and said moments ago that they can lead shards.
     pub(crate) fn fit_peers(&self) -> Vec<NodeId> {
-        let (peers, now) = (self.fitness.lock(), Instant::now());
-        let is_fit = |peer: &NodeId| {
-            peers.get(peer).is_some_and(|asked| now.saturating_duration_since(*asked) <= FIT_FOR)
-        };
-        self.transport.connected().into_iter().filter(is_fit).collect()
+        self.fitness.fit_of(self.transport.connected())
     }
 
     /// Has the leader of a shard, here or one hop away, let `to` lead instead.
@@ -86,14 +88,7 @@ impl Router {
         if leader == self.node {
             return shard.hand_over(to).await;
         }
-        let body = codec::encode(codec::HAND_OVER, &to).into();
-        let request = Request { kind: HAND_OVER, shard: id, body };
-        let reply = self.transport.call(leader, request, HAND_OVER_MAX).await;
-        let reply = reply.map_err(|error| match error {
-            CallError::NotSent | CallError::Refused | CallError::Full => NotMoved::NotLeader,
-            CallError::TimedOut | CallError::Lost => NotMoved::NotElected,
-        })?;
-        codec::decode(codec::HANDED_OVER, &reply).map_err(|_| NotMoved::NotElected)?
+        self.asking(leader, id).hand_over(to).await
     }
 
     /// Lets another node lead a shard, as a third one asked.

@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use protocol::{RecordName, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{Router, left, patience_ends};
+use super::{Router, patience_ends, retry};
 use crate::codec;
 use crate::error::SubmitError;
 use crate::placement::ShardId;
@@ -17,14 +17,14 @@ use crate::transport::Reply;
 pub(crate) const LIST: u8 = raft::kind::NEXT + 4;
 
 /// Most records of one list: what a person looks through, and what a shard reads in a moment.
-const LIST_MAX: usize = 100;
+pub(crate) const LIST_MAX: usize = 100;
 
 /// A list on its way to another node.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ForwardList {
-    after: Option<(Timestamp, RecordName)>,
-    limit: u32,
-    patience_ms: u64,
+    pub(super) after: Option<(Timestamp, RecordName)>,
+    pub(super) limit: u32,
+    pub(super) patience_ms: u64,
 }
 
 pub(super) type ListAnswer = Result<Vec<Unsettled>, SubmitError>;
@@ -42,7 +42,7 @@ impl Router {
         let shards = (0..self.shards.len()).map(|shard| ShardId(shard as u16));
         let lists = shards.map(|id| {
             let after = &after;
-            self.retry(deadline, move |deadline| self.try_list(id, after.clone(), limit, deadline))
+            retry(deadline, move |deadline| self.try_list(id, after.clone(), limit, deadline))
         });
         let mut all: Vec<_> = try_join_all(lists).await?.into_iter().flatten().collect();
         all.sort_unstable_by(|a, b| (a.since, &a.name).cmp(&(b.since, &b.name)));
@@ -63,12 +63,7 @@ impl Router {
             let listed = shard.replica().unsettled(after, limit).await;
             return listed.map_err(|_| SubmitError::Stopping);
         }
-        let patience = left(deadline)?;
-        let (limit, patience_ms) = (limit as u32, patience.as_millis() as u64);
-        let forward = ForwardList { after, limit, patience_ms };
-        let body = codec::encode(codec::FORWARD_LIST, &forward).into();
-        let reply = self.call(leader, LIST, id, body, patience).await?;
-        codec::decode::<ListAnswer>(codec::LIST_ANSWER, &reply).map_err(|_| SubmitError::Lost)?
+        self.asking(leader, id).list(after, limit, deadline).await
     }
 
     /// Serves a list that another node forwarded.
@@ -89,4 +84,12 @@ impl Router {
             reply.send(codec::encode(codec::LIST_ANSWER, &listed).into());
         });
     }
+}
+
+/// The first `limit` of the lists of all shards, the longest indeterminate first.
+pub(crate) fn merged(lists: Vec<Vec<Unsettled>>, limit: usize) -> Vec<Unsettled> {
+    let mut all: Vec<_> = lists.into_iter().flatten().collect();
+    all.sort_unstable_by(|a, b| (a.since, &a.name).cmp(&(b.since, &b.name)));
+    all.truncate(limit);
+    all
 }

@@ -25,6 +25,10 @@ use crate::config::NodeId;
 /// each peer that dials just now; anybody who reaches the port can take the others.
 const UNPROVEN_MAX: usize = 64;
 
+/// How many gateways without a node are served at once. Each may have as much under way as a node,
+/// so this bounds the memory; more of them than of nodes are of little use, since the nodes decide.
+const GATEWAYS_MAX: usize = 64;
+
 /// Takes connections until its task is dropped.
 pub(super) async fn accept_all(
     listener: TcpListener,
@@ -66,6 +70,9 @@ async fn welcome(
         Err(error) => return local.report(error, from, None),
     };
     drop(place);
+    if peer.node.is_gateway() && seats.gateways() >= GATEWAYS_MAX {
+        return tracing::warn!(%from, "too many gateways; connection closed");
+    }
     local.refusals.admitted(peer.node);
     let seat = Seat::take(seats, peer.node, local).await;
     tracing::info!(node = peer.node.0, %from, "peer connected");
@@ -182,6 +189,11 @@ impl Seats {
         for inbound in inbound {
             inbound.outgoing.flushed().await;
         }
+    }
+
+    /// How many gateways without a node are served.
+    fn gateways(&self) -> usize {
+        self.lock().keys().filter(|node| node.is_gateway()).count()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Sitter>> {

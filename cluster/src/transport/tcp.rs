@@ -22,7 +22,7 @@ use super::handshake::{Identity, ShakeError};
 use super::refusals::{Refusal, Refusals};
 use super::{CallError, Request, Service, Transport};
 use crate::clock::ClockGuard;
-use crate::config::{NodeConfig, NodeId};
+use crate::config::{NodeConfig, NodeId, Peer, RemoteConfig};
 
 /// How long [`TcpTransport::stop`] waits for answers to leave; what a peer does not take by then is
 /// lost to it.
@@ -67,14 +67,23 @@ impl TcpTransport {
         let doorkeeper =
             accept::accept_all(listener, local.clone(), seats.clone(), Arc::downgrade(&tasks));
         tasks.spawn(doorkeeper);
-        let mut links = BTreeMap::new();
-        for peer in config.peers.iter().filter(|peer| peer.id != config.id) {
-            let link = Arc::new(Link::new(peer.id, peer.addr));
-            links.insert(peer.id, link.clone());
-            let local = local.clone();
-            tasks.spawn(async move { link.keep_up(&local).await });
-        }
-        Ok(Self { links, seats, refusals, tasks })
+        let peers = config.peers.iter().filter(|peer| peer.id != config.id);
+        Ok(Self { links: dial_all(peers, &local, &tasks), seats, refusals, tasks })
+    }
+
+    /// Begins to dial the nodes of `config` as the gateway `id`, which nobody dials.
+    pub(crate) fn dial_only(
+        config: &RemoteConfig,
+        id: NodeId,
+        guard: Arc<ClockGuard>,
+        service: Arc<dyn Service>,
+    ) -> Self {
+        let refusals = Arc::new(Refusals::default());
+        let identity = Identity::of_gateway(config, id);
+        let local = Arc::new(Local { identity, guard, service, refusals: refusals.clone() });
+        let tasks = Arc::new(Tasks::default());
+        let links = dial_all(config.peers.iter(), &local, &tasks);
+        Self { links, seats: Arc::default(), refusals, tasks }
     }
 
     /// Why this node and a peer do not talk, as far as the reasons still stand.
@@ -91,6 +100,22 @@ impl TcpTransport {
         }
         self.tasks.stop().await;
     }
+}
+
+/// Keeps up a connection to each of these nodes.
+fn dial_all<'a>(
+    peers: impl Iterator<Item = &'a Peer>,
+    local: &Arc<Local>,
+    tasks: &Tasks,
+) -> BTreeMap<NodeId, Arc<Link>> {
+    let mut links = BTreeMap::new();
+    for peer in peers {
+        let link = Arc::new(Link::new(peer.id, peer.addr));
+        links.insert(peer.id, link.clone());
+        let local = local.clone();
+        tasks.spawn(async move { link.keep_up(&local).await });
+    }
+    links
 }
 
 impl Transport for TcpTransport {

@@ -19,8 +19,8 @@ use crate::problem::{Code, Executed, Problem};
 /// The cluster as the asked node sees it.
 #[derive(Serialize)]
 struct Shown<'a> {
-    /// Which node that is.
-    node: u64,
+    /// Which node that is; `null` for a gateway without one.
+    node: Option<u64>,
     nodes: Vec<ShownNode<'a>>,
     shards: Vec<ShownShard<'a>>,
     clock: ShownClock,
@@ -43,6 +43,13 @@ struct ShownShard<'a> {
     leader: Option<u64>,
     /// Where the leader stands.
     region: Option<&'a str>,
+    /// The asked node's own replica; a gateway has none.
+    #[serde(flatten)]
+    replica: Option<ShownReplica>,
+}
+
+#[derive(Serialize)]
+struct ShownReplica {
     term: u64,
     last_index: u64,
     applied_index: u64,
@@ -104,13 +111,15 @@ fn shown(status: &NodeStatus) -> Shown<'_> {
         id: shard.shard.0,
         leader: shard.leader.map(|leader| leader.0),
         region: shard.leader.and_then(region),
-        term: shard.term,
-        last_index: shard.last_index,
-        applied_index: shard.applied_index,
-        purged_index: shard.purged_index,
+        replica: shard.replica.map(|replica| ShownReplica {
+            term: replica.term,
+            last_index: replica.last_index,
+            applied_index: replica.applied_index,
+            purged_index: replica.purged_index,
+        }),
     };
     Shown {
-        node: status.id.0,
+        node: status.id.map(|node| node.0),
         nodes: nodes.collect(),
         shards: status.shards.iter().map(shard).collect(),
         clock: ShownClock { trusted: status.clock_trusted, offset_ms: status.clock_offset_ms },

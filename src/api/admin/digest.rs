@@ -32,7 +32,7 @@ pub(in crate::api) async fn digest<J: Judge>(
     let Query(Wanted { shard }) = Query::<Wanted>::try_from_uri(request.uri())
         .map_err(|error| Problem::invalid(format!("the query: {}", error.body_text())))?;
     let Some(found) = api.judge.digest(ShardId(shard)).await? else {
-        return Err(Problem::new(Code::NotFound, "there is no such shard"));
+        return Err(Problem::new(Code::NotFound, "there is no such shard in this process"));
     };
     let digest = found.digest.iter().fold(String::with_capacity(64), |mut text, byte| {
         // Writing to a text does not fail.

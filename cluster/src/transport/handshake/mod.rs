@@ -37,7 +37,7 @@ use self::seal::{ClusterKey, Role};
 use self::talk::Talk;
 use super::{Cause, PeerHello, Refusal, Service};
 use crate::clock::{ClockGuard, Round};
-use crate::config::{NodeConfig, NodeId};
+use crate::config::{NodeConfig, NodeId, RemoteConfig};
 
 /// How long a handshake may take. It is four short messages, so this is for the farthest peer on a
 /// bad day; and who keeps a connection open without a word holds a place for no longer.
@@ -103,6 +103,19 @@ impl Identity {
             shards: config.shards,
             naming: config.naming,
             instance,
+        }
+    }
+
+    /// Of a gateway without a node and with this id, which only dials.
+    pub(super) fn of_gateway(config: &RemoteConfig, id: NodeId) -> Self {
+        Self {
+            id,
+            members: config.peers.iter().map(|peer| peer.id).collect(),
+            key: ClusterKey::new(&config.secret, &config.cluster),
+            versions: SPOKEN,
+            shards: config.shards,
+            naming: config.naming,
+            instance: [0; 16],
         }
     }
 
@@ -191,8 +204,10 @@ impl Identity {
         let (us, peer) = (self.id, opening.from);
         if hello.naming != self.naming {
             let reason = format!(
-                "the policies of node {us} and node {peer} name records differently; give all \
-                 nodes the same policy file"
+                "the policies of {} and {} name records differently; give all nodes the same \
+                 policy file",
+                called(us),
+                called(peer)
             );
             return Err(Unfit { cause: Cause::Naming, reason });
         }
@@ -218,7 +233,8 @@ impl Identity {
                 opening.to
             ));
         }
-        if !self.members.contains(&peer) {
+        let is_gateway = dialed.is_none() && peer.is_gateway();
+        if !is_gateway && !self.members.contains(&peer) {
             return Err(format!(
                 "node {peer} is not in [cluster] peers of node {us}; add it there, or correct its \
                  [node] id"
@@ -232,20 +248,30 @@ impl Identity {
         let us = self.id;
         if !self.versions.overlap(hello.versions) {
             return Err(format!(
-                "node {us} speaks wire versions {} and node {peer} {}; upgrade one release at a \
-                 time, every node before the next",
-                self.versions, hello.versions
+                "{} speaks wire versions {} and {} {}; upgrade one release at a time, every node \
+                 before the next",
+                called(us),
+                self.versions,
+                called(peer),
+                hello.versions
             ));
         }
         if hello.shards != self.shards {
             return Err(format!(
-                "node {us} has {} shards and node {peer} {}; [cluster] shards must be the same \
-                 everywhere",
-                self.shards, hello.shards
+                "{} has {} shards and {} {}; [cluster] shards must be the same everywhere",
+                called(us),
+                self.shards,
+                called(peer),
+                hello.shards
             ));
         }
         Ok(())
     }
+}
+
+/// A process as its operators know it.
+fn called(id: NodeId) -> String {
+    if id.is_gateway() { "a gateway".to_owned() } else { format!("node {id}") }
 }
 
 /// Whether the service takes the peer.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cluster::{
-    Found, MemberStatus, NodeId, NodeStatus, NotMoved, Peer, Readiness, ShardDigest, ShardId,
-    ShardStatus, SubmitError, Unsettled,
+    Found, MemberStatus, NodeId, NodeStatus, NotMoved, Peer, Readiness, ReplicaStatus, ShardDigest,
+    ShardId, ShardStatus, SubmitError, Unsettled,
 };
 use protocol::machine::MemoryRecords;
 use protocol::{
@@ -176,13 +176,15 @@ impl Judge for MemoryJudge {
         let shard = |shard: u16, leader: Option<u64>| ShardStatus {
             shard: ShardId(shard),
             leader: leader.map(NodeId),
-            term: 4,
-            last_index: 30,
-            applied_index: 29,
-            purged_index: 7,
+            replica: Some(ReplicaStatus {
+                term: 4,
+                last_index: 30,
+                applied_index: 29,
+                purged_index: 7,
+            }),
         };
         NodeStatus {
-            id: NodeId(1),
+            id: Some(NodeId(1)),
             shards: vec![shard(0, None), shard(1, Some(2))],
             clock_offset_ms: Some(-3),
             clock_trusted: true,
