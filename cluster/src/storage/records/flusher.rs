@@ -33,10 +33,13 @@ pub(super) struct Bell {
     changed: Condvar,
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Rung {
     hurry: bool,
     close: bool,
+    /// Whether the thread has ever waited.
+    #[cfg(test)]
+    waited: bool,
 }
 
 impl Flusher {
@@ -92,9 +95,23 @@ impl Bell {
     /// Waits for a ring, at most for `time`.
     fn wait(&self, time: Duration) -> Rung {
         let quiet = |rung: &mut Rung| !rung.hurry && !rung.close;
-        let waited = self.changed.wait_timeout_while(self.lock(), time, quiet);
+        #[cfg_attr(not(test), expect(unused_mut, reason = "only tests look at it"))]
+        let mut rung = self.lock();
+        #[cfg(test)]
+        {
+            rung.waited = true;
+        }
+        let waited = self.changed.wait_timeout_while(rung, time, quiet);
         let (mut rung, _) = waited.expect(UNPOISONED);
-        Rung { hurry: std::mem::take(&mut rung.hurry), close: rung.close }
+        let rung_for = *rung;
+        rung.hurry = false;
+        rung_for
+    }
+
+    /// Whether the thread has ever waited.
+    #[cfg(test)]
+    pub(super) fn has_waited(&self) -> bool {
+        self.lock().waited
     }
 
     fn lock(&self) -> MutexGuard<'_, Rung> {
@@ -108,16 +125,18 @@ fn run(shards: &Shards, bell: &Bell) -> Result<(), RecordsError> {
     let all = || -> Vec<Arc<Shard>> {
         shards.lock().expect("no holder panics").values().cloned().collect()
     };
+    // Asked anew each time: shards come while the thread waits.
+    let flush_all = || all().iter().try_for_each(|shard| shard.flush());
     loop {
         let round = all();
         let pause = STAY / u32::try_from(round.len().max(1)).unwrap_or(u32::MAX);
         if round.is_empty() && bell.wait(pause).close {
-            return Ok(());
+            return flush_all();
         }
         for shard in round {
             let rung = bell.wait(pause);
             if rung.close {
-                return all().iter().try_for_each(|shard| shard.flush());
+                return flush_all();
             }
             if rung.hurry {
                 all()

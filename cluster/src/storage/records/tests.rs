@@ -100,6 +100,18 @@ fn a_batch_is_seen_from_its_commit_on_and_after_a_restart() {
     assert_eq!(shard.meta().unwrap().unwrap(), "at 1", "a batch without meta keeps it");
 }
 
+/// The thread that flushes waits for its first shard when everything comes and ends.
+#[test]
+fn what_is_committed_within_the_first_moment_is_there_after_a_restart() {
+    let fixture = Fixture::new();
+    while !fixture.records.bell.has_waited() {
+        std::thread::yield_now();
+    }
+    commit(&fixture.shard(), |batch| batch.put(b"a", b"record".to_vec()));
+    let fixture = fixture.reopened();
+    assert_eq!(get(&fixture.shard(), "a").unwrap(), b"record");
+}
+
 #[test]
 fn shards_keep_apart_what_has_the_same_name() {
     let fixture = Fixture::new();
