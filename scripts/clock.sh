@@ -20,7 +20,8 @@ node=${arguments[0]} file=$dir/${arguments[0]}.clock
 
 # It is read at any moment, so it appears as a whole.
 turn() { echo "$1" >"$file.new" && mv "$file.new" "$file"; }
-trap 'turn +0' EXIT
+# The rate has to be said: it would stay what it was.
+trap 'turn "+0 x1"' EXIT
 turn "${arguments[1]}"
 echo "clock of node $node at ${arguments[1]} for ${arguments[2]} s"
 sleep "${arguments[2]}" &

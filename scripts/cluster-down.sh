@@ -32,4 +32,5 @@ done
 for data in "$dir"/data/*; do
     ! mountpoint -q "$data" || umount "$data"
 done
+[[ ! -e $dir/netns ]] || "$(dirname "$0")/netns.sh" down --dir "$dir"
 [[ -z $wipe ]] || rm -rf "$dir"

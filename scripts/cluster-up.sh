@@ -8,6 +8,7 @@
 #   --shards N      shards of a new cluster                            [16]
 #   --policy FILE   the policy; none: a tenant `dev` with API key `dev`, an admin with the token `dev-admin`
 #   --clocks        under clocks that scripts/clock.sh can turn; needs libfaketime
+#   --netns         in networks of their own, for scripts/partition.sh; needs root. An upstream must listen on 10.77.0.254
 #   --disks         with a file system of its own for each node, for scripts/powercut.sh; needs root
 # Environment: ONCEGATE_BIN names the binary; otherwise a release build is made.
 #
@@ -15,7 +16,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-dir=.oncegate/cluster upstream='' port=7100 policy='' shards=16 clocks='' disks=''
+dir=.oncegate/cluster upstream='' port=7100 policy='' shards=16 clocks='' disks='' netns=''
 while (($#)); do
     case $1 in
     --dir) dir=$2 && shift 2 ;;
@@ -25,6 +26,7 @@ while (($#)); do
     --shards) shards=$2 && shift 2 ;;
     --clocks) clocks=yes && shift ;;
     --disks) disks=yes && shift ;;
+    --netns) netns=yes && shift ;;
     *) sed -n '2,15p' "$0" | cut -c3- >&2 && exit 2 ;;
     esac
 done
@@ -58,6 +60,16 @@ fi
 # Whether a process runs; one that has ended and was not waited for yet does not.
 runs() { kill -0 "$1" 2>/dev/null && ! grep -qs '^State:[[:space:]]*Z' "/proc/$1/status"; }
 
+# A node that comes back finds what its cluster was begun with.
+[[ ! -e $dir/netns ]] || netns=yes
+[[ ! -d $dir/disks ]] || disks=yes
+[[ ! -e $dir/1.clock ]] || clocks=yes
+
+ips=(127.0.0.1 127.0.0.1 127.0.0.1)
+if [[ -n $netns ]]; then
+    "$here/scripts/netns.sh" up --dir "$dir"
+    ips=(10.77.0.1 10.77.0.2 10.77.0.3)
+fi
 [[ -z $disks ]] || "$here/scripts/disk.sh" up all --dir "$dir"
 faketime=''
 if [[ -n $clocks ]]; then
@@ -69,7 +81,7 @@ fi
 
 peers=''
 for i in 0 1 2; do
-    peers+="{ id = $((i + 1)), addr = \"127.0.0.1:$((port + 1 + i))\", region = \"${regions[i]}\" }, "
+    peers+="{ id = $((i + 1)), addr = \"${ips[i]}:$((port + 1 + i))\", region = \"${regions[i]}\" }, "
 done
 
 for i in 0 1 2; do
@@ -88,24 +100,25 @@ peers = [$peers]
 [node]
 id = $node
 data_dir = "data/$node"
-peer_listen = "127.0.0.1:$((port + node))"
+peer_listen = "${ips[i]}:$((port + node))"
 
 [api]
-listen = "127.0.0.1:$((port + 100 + node))"
+listen = "${ips[i]}:$((port + 100 + node))"
 END
     if [[ -n $upstream ]]; then
         cat >>"$dir/$node.toml" <<END
 
 [gateway]
-listen = "127.0.0.1:$((port + 200 + node))"
+listen = "${ips[i]}:$((port + 200 + node))"
 upstream = "$upstream"
 END
     fi
     # The process is started directly, so that its number is the node's own and signals reach it.
     under=()
+    [[ -z $netns ]] || under=(nsenter "--net=/run/netns/oncegate-$node")
     if [[ -n $faketime ]]; then
-        echo +0 >"$dir/$node.clock"
-        under=(env "LD_PRELOAD=$faketime" "FAKETIME_TIMESTAMP_FILE=$dir/$node.clock"
+        echo "+0 x1" >"$dir/$node.clock"
+        under+=(env "LD_PRELOAD=$faketime" "FAKETIME_TIMESTAMP_FILE=$dir/$node.clock"
             FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_CACHE_DURATION=1)
     fi
     "${under[@]}" "$bin" serve --config "$dir/$node.toml" --policy "$policy" \
@@ -116,7 +129,7 @@ done
 
 for node in 1 2 3; do
     for ((try = 0; ; try++)); do
-        curl --silent --fail --max-time 2 --output /dev/null "http://127.0.0.1:$((port + 100 + node))/readyz" && break
+        curl --silent --fail --max-time 2 --output /dev/null "http://${ips[node - 1]}:$((port + 100 + node))/readyz" && break
         if ! runs "$(<"$dir/$node.pid")" || ((try == 300)); then
             echo "node $node did not become ready; the end of $dir/log:" >&2
             tail -n 20 "$dir/log" >&2
@@ -124,8 +137,8 @@ for node in 1 2 3; do
         fi
         sleep 0.1
     done
-    line="node $node (${regions[node - 1]}): claims API http://127.0.0.1:$((port + 100 + node))"
-    [[ -z $upstream ]] || line+=", gateway http://127.0.0.1:$((port + 200 + node))"
+    line="node $node (${regions[node - 1]}): claims API http://${ips[node - 1]}:$((port + 100 + node))"
+    [[ -z $upstream ]] || line+=", gateway http://${ips[node - 1]}:$((port + 200 + node))"
     echo "$line"
 done
 echo "logs: $dir/log"

@@ -49,6 +49,9 @@ pub struct Setup {
     pub seed: u64,
     /// What every node's process finds in its environment, `{N}` being the node.
     pub environment: Vec<(String, String)>,
+    /// Whether the nodes are in networks of their own, made by `scripts/netns.sh`, and not behind
+    /// proxies.
+    pub namespaces: bool,
 }
 
 /// A cluster; its processes are killed when it goes.
@@ -64,6 +67,7 @@ pub struct Cluster {
     binary: PathBuf,
     endpoints: Arc<Vec<Endpoint>>,
     environment: Vec<(String, String)>,
+    namespaces: bool,
     processes: [Option<Child>; NODES as usize],
 }
 
@@ -73,7 +77,7 @@ impl Cluster {
     /// # Errors
     /// When a file or a port cannot be had.
     pub async fn prepare(setup: Setup) -> io::Result<Self> {
-        let Setup { binary, scripts, folder, shards, upstream, seed, environment } = setup;
+        let Setup { binary, scripts, folder, shards, upstream, seed, .. } = setup;
         fs::create_dir_all(folder.join("data"))?;
         let folder = folder.canonicalize()?;
         fs::write(folder.join("policy.toml"), policy())?;
@@ -81,9 +85,11 @@ impl Cluster {
         fs::write(&secret, format!("a secret of the fault tests, {seed}"))?;
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600))?;
         let links = Links::new(NODES, seed);
-        let addresses = (1..=NODES).map(|_| reserve()).collect::<io::Result<Vec<_>>>()?;
+        let namespaces = setup.namespaces;
+        let addresses = |node| if namespaces { Ok(in_namespace(node)) } else { reserve() };
+        let addresses = (1..=NODES).map(addresses).collect::<io::Result<Vec<_>>>()?;
         for node in 1..=NODES {
-            let peers = peers(node, &addresses, &links).await?;
+            let peers = peers(node, &addresses, (!namespaces).then_some(&links)).await?;
             let [peer, api, gateway] = addresses[usize::from(node - 1)];
             let text = format!(
                 "[cluster]\nname = \"faults\"\nshards = {shards}\n\
@@ -102,7 +108,8 @@ impl Cluster {
             shards,
             binary: binary.canonicalize()?,
             endpoints: Arc::new(endpoints.collect()),
-            environment,
+            environment: setup.environment,
+            namespaces,
             processes: Default::default(),
             folder,
         })
@@ -130,7 +137,14 @@ impl Cluster {
     pub fn start(&mut self, node: u8) -> io::Result<()> {
         let file = |name: &str| self.folder.join(name);
         let log = File::options().create(true).append(true).open(file(&format!("{node}.log")))?;
-        let mut command = Command::new(&self.binary);
+        let mut command = if self.namespaces {
+            // It becomes the node's process: the number is the node's.
+            let mut command = Command::new("nsenter");
+            command.arg(format!("--net=/run/netns/oncegate-{node}")).arg(&self.binary);
+            command
+        } else {
+            Command::new(&self.binary)
+        };
         command.arg("serve").arg("--config").arg(file(&format!("{node}.toml")));
         command.arg("--policy").arg(file("policy.toml"));
         for (name, value) in &self.environment {
@@ -274,13 +288,23 @@ fn reserve() -> io::Result<[SocketAddr; 3]> {
     Ok([peer.local_addr()?, api.local_addr()?, gateway.local_addr()?])
 }
 
-/// The peers as `node` finds them: itself, and the others behind a proxy each.
-async fn peers(node: u8, addresses: &[[SocketAddr; 3]], links: &Links) -> io::Result<String> {
+/// The addresses of a node in a network of its own.
+fn in_namespace(node: u8) -> [SocketAddr; 3] {
+    let ip = Ipv4Addr::new(10, 77, 0, node);
+    [7100, 7200, 7300].map(|port| SocketAddr::from((ip, port)))
+}
+
+/// The peers as `node` finds them: itself, and the others behind a proxy each, if there are any.
+async fn peers(
+    node: u8,
+    addresses: &[[SocketAddr; 3]],
+    links: Option<&Links>,
+) -> io::Result<String> {
     let mut text = String::new();
     for peer in 1..=NODES {
         let index = usize::from(peer - 1);
         let mut address = addresses[index][0];
-        if peer != node {
+        if let Some(links) = links.filter(|_| peer != node) {
             let target = address;
             let listener = TcpListener::bind((target.ip(), 0)).await?;
             address = listener.local_addr()?;

@@ -42,6 +42,8 @@ pub enum What {
     Break(String),
     /// What came of it.
     Broken(Installation),
+    /// The fault that is installed cuts exactly this node off; the others have a majority.
+    Isolated(u8),
     /// The fault is gone.
     Healed,
     /// Every node can get claims decided again, so many milliseconds after the fault was gone.

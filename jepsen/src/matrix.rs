@@ -15,7 +15,7 @@ use crate::run::{Plan, run as run_one};
 const RESULTS: &str = "results.ndjson";
 
 /// The columns of the table.
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 15] = [
     "fault",
     "runs",
     "skipped",
@@ -28,6 +28,8 @@ const COLUMNS: [&str; 13] = [
     "longest without a new key",
     "slowest recovery",
     "fault to first new key, p99",
+    "healed to first new key, most",
+    "answered by a majority, 5 s after a cut",
     "seeds",
 ];
 
@@ -96,6 +98,9 @@ struct Row {
     unavailable_ms: u64,
     recovered_ms: u64,
     first_decided_ms: Vec<u64>,
+    decided_again_ms: u64,
+    majority_calls: usize,
+    majority_answered: usize,
     seeds: Vec<u64>,
 }
 
@@ -118,6 +123,10 @@ fn table(results: &[Report]) -> String {
         row.unavailable_ms = row.unavailable_ms.max(report.unavailable_ms);
         row.recovered_ms = row.recovered_ms.max(report.recovered_ms);
         row.first_decided_ms.extend(&report.first_decided_ms);
+        let again = report.decided_again_ms.iter().copied().max().unwrap_or(0);
+        row.decided_again_ms = row.decided_again_ms.max(again);
+        row.majority_calls += report.majority_calls;
+        row.majority_answered += report.majority_answered;
         row.seeds.push(report.seed);
     }
     let mut text = format!("| {} |\n|{}\n", COLUMNS.join(" | "), "---|".repeat(COLUMNS.len()));
@@ -138,8 +147,17 @@ fn line(fault: &str, row: &mut Row) -> String {
         (Some(least), _) => least.to_string(),
         _ => "-".to_owned(),
     };
+    let again = match row.first_decided_ms.is_empty() {
+        true => "-".to_owned(),
+        false => format!("{} ms", row.decided_again_ms),
+    };
+    let majority = match row.majority_calls {
+        0 => "-".to_owned(),
+        calls => format!("{} of {calls}", row.majority_answered),
+    };
     format!(
-        "| {fault} | {} | {} | {} | {} | {} | {} | {} | {} | {} ms | {} ms | {first} | {seeds} |\n",
+        "| {fault} | {} | {} | {} | {} | {} | {} | {} | {} | {} ms | {} ms | {first} | {again} | \
+         {majority} | {seeds} |\n",
         row.runs,
         row.skipped,
         row.failed,
@@ -166,6 +184,9 @@ mod tests {
             installed: vec!["x".to_owned()],
             unavailable_ms: seed * 100,
             first_decided_ms: vec![seed],
+            decided_again_ms: vec![seed + 1],
+            majority_calls: 5,
+            majority_answered: 4,
             ..Report::default()
         }
     }
@@ -184,8 +205,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "| kill-one | 2 | 1 | 0 | 20 | 0 | 2 | 1 | 0 | 700 ms | 0 ms | 7 ms | 3 to 7 |",
-                "| loss | 1 | 0 | 0 | 10 | 0 | 1 | 0 | 0 | 100 ms | 0 ms | 1 ms | 1 |",
+                "| kill-one | 2 | 1 | 0 | 20 | 0 | 2 | 1 | 0 | 700 ms | 0 ms | 7 ms | 8 ms | \
+                 8 of 10 | 3 to 7 |",
+                "| loss | 1 | 0 | 0 | 10 | 0 | 1 | 0 | 0 | 100 ms | 0 ms | 1 ms | 2 ms | \
+                 4 of 5 | 1 |",
             ]
         );
     }

@@ -46,6 +46,13 @@ pub struct Report {
     /// For each fault, how long it took from its beginning until a new key was decided for a call
     /// that was made after it, in milliseconds.
     pub first_decided_ms: Vec<u64>,
+    /// For each fault, how long it took from its end until a new key was decided for a call that
+    /// was made after it, in milliseconds.
+    pub decided_again_ms: Vec<u64>,
+    /// Calls at nodes that had a majority, five seconds or more after another node was cut off.
+    pub majority_calls: usize,
+    /// How many of them were answered.
+    pub majority_answered: usize,
 }
 
 impl Report {
@@ -62,6 +69,9 @@ impl Report {
             _ => None,
         });
         let recovered = case.windows.iter().filter_map(|window| window.recovered_ms);
+        let windows = case.windows.iter();
+        let healed = windows.filter_map(|window| first_decided_ms(case, window.healed?));
+        let majority = majority(case);
         Self {
             date: said_by("date", &["-u", "+%F"]).await,
             commit: said_by("git", &["rev-parse", "--short", "HEAD"]).await,
@@ -81,8 +91,11 @@ impl Report {
             first_decided_ms: case
                 .windows
                 .iter()
-                .filter_map(|window| first_decided_ms(case, window))
+                .filter_map(|window| first_decided_ms(case, window.begin))
                 .collect(),
+            decided_again_ms: healed.collect(),
+            majority_calls: majority.len(),
+            majority_answered: majority.iter().filter(|it| !it.answer.is_unavailable()).count(),
         }
     }
 
@@ -155,7 +168,64 @@ fn unavailable_ms(case: &Case) -> u64 {
     times.windows(2).map(|pair| (pair[1] - pair[0]) / 1000).max().unwrap_or(0)
 }
 
-fn first_decided_ms(case: &Case, window: &Window) -> Option<u64> {
-    let after = case.calls.iter().filter(|done| decides(done) && done.invoked > window.begin);
-    after.map(|done| (done.returned - window.begin) / 1000).min()
+/// How long after `from` a new key was decided for a call that began behind it.
+fn first_decided_ms(case: &Case, from: u64) -> Option<u64> {
+    let after = case.calls.iter().filter(|done| decides(done) && done.invoked > from);
+    after.map(|done| (done.returned - from) / 1000).min()
+}
+
+/// How long those who have a majority are given to go on without the rest, in microseconds.
+const GO_ON_US: u64 = 5_000_000;
+
+/// The calls at nodes that had a majority, a while after another node was cut off.
+fn majority(case: &Case) -> Vec<&Done> {
+    let within = |window: &Window, done: &Done| {
+        window.isolated.is_some_and(|node| node != done.call.node)
+            && done.invoked >= window.begin + GO_ON_US
+            && window.healed.is_some_and(|healed| done.returned < healed)
+    };
+    let calls = case.calls.iter();
+    calls.filter(|done| case.windows.iter().any(|window| within(window, done))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::fixtures::{S, name, outcome, post, refused};
+
+    /// A call each second; node 2 is cut off from second 10 to second 20.
+    fn case() -> Case {
+        let mut case = Case { load: (0, 30 * S), ..Case::default() };
+        for second in 0..30 {
+            let cut = (10..13).contains(&second);
+            let end = if cut { refused(503, "shard-unavailable") } else { outcome("n") };
+            let at = (second * S, second * S + S / 10);
+            case = case.call(&name("orders", "k"), post(0), at, end);
+        }
+        case.windows.push(Window {
+            fault: "isolate".to_owned(),
+            begin: 10 * S - 1,
+            installed: None,
+            isolated: Some(2),
+            healed: Some(20 * S - 1),
+            recovered_ms: Some(7),
+        });
+        case
+    }
+
+    #[test]
+    fn times_are_counted_from_the_fault_and_from_its_end() {
+        let case = case();
+        assert_eq!(unavailable_ms(&case), 4000);
+        assert_eq!(first_decided_ms(&case, 10 * S - 1), Some(3100));
+        assert_eq!(first_decided_ms(&case, 20 * S - 1), Some(100));
+    }
+
+    #[test]
+    fn a_majority_is_judged_five_seconds_after_the_cut_and_without_the_node_that_was_cut_off() {
+        let mut case = case();
+        assert_eq!(majority(&case).len(), 5, "seconds 15 to 19");
+        case.windows[0].isolated = Some(1);
+        assert_eq!(majority(&case).len(), 0, "all calls were made at node 1");
+    }
 }

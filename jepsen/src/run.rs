@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,8 +21,12 @@ use crate::history::{Phase, Recorder, What};
 use crate::nemesis::{self, Fault, Ground, clock, disk};
 use crate::operation::{Call, How, Name, Verb};
 use crate::report::Report;
+use crate::script::Scripts;
 use crate::upstream::{Ledger, Upstream};
 use crate::workload::{Load, Workload, clients};
+
+/// Where an upstream listens for nodes in networks of their own.
+const NAMESPACES_GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
 
 /// The first number of those who read at the end: more than there are clients.
 const FIRST_READER: u32 = 1001;
@@ -32,8 +37,9 @@ const READERS: u32 = 16;
 /// How long the cluster may take to be ready at the beginning, and after all faults.
 const READY_MAX: Duration = Duration::from_secs(60);
 
-/// How often a final read is repeated while a node cannot answer, and the pause before.
-const READ_TRIES: usize = 40;
+/// For how long final reads are repeated while a node cannot answer, all in all, and the pause
+/// before.
+const READ_MAX: Duration = Duration::from_secs(30);
 const READ_PAUSE: Duration = Duration::from_millis(250);
 
 /// How often digests are taken until all nodes are at one position.
@@ -83,10 +89,13 @@ pub async fn run(plan: &Plan) -> Result<Report, String> {
     }
     fs::create_dir_all(&folder).map_err(|error| text(&folder, &error))?;
     let done = observe(plan, &folder).await;
-    // Whatever happened, no disk stays mounted.
-    if plan.fault.needs_disks() {
-        let scripts = crate::script::Scripts::new(&plan.scripts, &folder.join("cluster"));
+    // Whatever happened, no disk stays mounted and no network stays up.
+    let scripts = Scripts::new(&plan.scripts, &folder.join("cluster"));
+    if plan.fault.needs_disks() && !matches!(done, Ok(Observed::Skipped(_))) {
         scripts.run("disk.sh", &["down", "all"]).await?;
+    }
+    if plan.fault.needs_namespaces() && !matches!(done, Ok(Observed::Skipped(_))) {
+        scripts.run("netns.sh", &["down"]).await?;
     }
     let (case, skipped) = match done? {
         Observed::Run(case) => (case, None),
@@ -120,12 +129,14 @@ async fn observe(plan: &Plan, folder: &Path) -> Result<Observed, String> {
     let failed = |error: std::io::Error| text(folder, &error);
     let recorder = Arc::new(Recorder::create(&folder.join("history.ndjson")).map_err(failed)?);
     let ledger = Ledger::create(&folder.join("ledger.ndjson"), recorder.clone()).map_err(failed)?;
-    let upstream = Upstream::new(ledger.clone(), plan.workload.filling());
-    let upstream = upstream.start().await.map_err(failed)?;
     let environment = match environment(plan, &folder.join("cluster")).await {
         Ok(environment) => environment,
         Err(why) => return Ok(Observed::Skipped(why)),
     };
+    let namespaces = plan.fault.needs_namespaces();
+    let ip = if namespaces { NAMESPACES_GATEWAY } else { Ipv4Addr::LOCALHOST };
+    let upstream = Upstream::new(ledger.clone(), plan.workload.filling());
+    let upstream = upstream.start(ip.into()).await.map_err(failed)?;
     let setup = Setup {
         binary: plan.binary.clone(),
         scripts: plan.scripts.clone(),
@@ -134,6 +145,7 @@ async fn observe(plan: &Plan, folder: &Path) -> Result<Observed, String> {
         upstream,
         seed: plan.seed,
         environment,
+        namespaces,
     };
     let mut cluster = Cluster::prepare(setup).await.map_err(failed)?;
     cluster.start_missing().map_err(failed)?;
@@ -165,15 +177,18 @@ async fn environment(plan: &Plan, folder: &Path) -> Result<Vec<(String, String)>
         environment.extend(clock::environment(&folder)?);
         for node in 1..=NODES {
             let file = folder.join(format!("{node}.clock"));
-            fs::write(&file, "+0\n").map_err(|error| text(&file, &error))?;
+            fs::write(&file, "+0 x1\n").map_err(|error| text(&file, &error))?;
         }
     }
     if plan.fault.needs_fsync() {
         environment.extend(disk::environment(&folder).await?);
     }
+    let scripts = Scripts::new(&plan.scripts, &folder);
     if plan.fault.needs_disks() {
-        let scripts = crate::script::Scripts::new(&plan.scripts, &folder);
         scripts.run("disk.sh", &["up", "all"]).await?;
+    }
+    if plan.fault.needs_namespaces() {
+        scripts.run("netns.sh", &["up"]).await?;
     }
     Ok(environment)
 }
@@ -208,6 +223,7 @@ async fn read_all(ground: &Ground, case: &Case) {
         }
     }
     let wanted = Arc::new(std::sync::Mutex::new(wanted));
+    let begin = Instant::now();
     let mut readers = tokio::task::JoinSet::new();
     for reader in 0..READERS {
         let client = Client {
@@ -220,11 +236,11 @@ async fn read_all(ground: &Ground, case: &Case) {
             loop {
                 let next = wanted.lock().expect("nothing panics while it takes one").pop();
                 let Some(call) = next else { return };
-                for _ in 0..READ_TRIES {
+                loop {
                     let ended = client.call(call.clone(), "").await;
                     let again =
                         ended.answer.is_unavailable() || ended.answer.code == "key-in-progress";
-                    if !again {
+                    if !again || begin.elapsed() > READ_MAX {
                         break;
                     }
                     tokio::time::sleep(READ_PAUSE).await;

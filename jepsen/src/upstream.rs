@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -140,12 +140,12 @@ impl Upstream {
         Self { ledger, filling }
     }
 
-    /// Begins to serve on a free port, until the runtime ends.
+    /// Begins to serve on a free port of `ip`, until the runtime ends.
     ///
     /// # Errors
     /// When there is no port.
-    pub async fn start(self) -> io::Result<SocketAddr> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+    pub async fn start(self, ip: IpAddr) -> io::Result<SocketAddr> {
+        let listener = TcpListener::bind((ip, 0)).await?;
         let address = listener.local_addr()?;
         tokio::spawn(async move {
             loop {

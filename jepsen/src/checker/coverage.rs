@@ -97,6 +97,7 @@ mod tests {
             fault: "kill-one".to_owned(),
             begin: 20 * S,
             installed: Some(Installation::Installed("killed 1".to_owned())),
+            isolated: None,
             healed: Some(30 * S),
             recovered_ms: Some(1000),
         });

@@ -6,9 +6,9 @@ use crate::operation::{Answer, Call, How, Name, Verb};
 use crate::upstream::Execution;
 
 /// A second, in the microseconds of a history.
-pub(super) const S: u64 = 1_000_000;
+pub(crate) const S: u64 = 1_000_000;
 
-pub(super) fn name(operation: &str, key: &str) -> Name {
+pub(crate) fn name(operation: &str, key: &str) -> Name {
     Name {
         tenant: "acme".to_owned(),
         account: String::new(),
@@ -18,49 +18,49 @@ pub(super) fn name(operation: &str, key: &str) -> Name {
 }
 
 /// A request through a gateway.
-pub(super) fn post(variant: u32) -> Verb {
+pub(crate) fn post(variant: u32) -> Verb {
     Verb::Post { variant, how: How::After(0) }
 }
 
 /// A claim.
-pub(super) fn claim(attempt: &str, variant: u32) -> Verb {
+pub(crate) fn claim(attempt: &str, variant: u32) -> Verb {
     Verb::Claim { attempt: attempt.to_owned(), variant, lease_ms: 2000 }
 }
 
 /// A complete.
-pub(super) fn complete(fence: u64, nonce: &str) -> Verb {
+pub(crate) fn complete(fence: u64, nonce: &str) -> Verb {
     Verb::Complete { fence, nonce: nonce.to_owned() }
 }
 
 /// An answer with an outcome.
-pub(super) fn outcome(nonce: &str) -> (Certainty, Answer) {
+pub(crate) fn outcome(nonce: &str) -> (Certainty, Answer) {
     let (nonce, digest) = (nonce.to_owned(), format!("digest of {nonce}"));
     (Certainty::Ok, Answer { status: 201, nonce, digest, ..Answer::default() })
 }
 
 /// A grant.
-pub(super) fn granted(fence: u64) -> (Certainty, Answer) {
+pub(crate) fn granted(fence: u64) -> (Certainty, Answer) {
     (Certainty::Ok, Answer { status: 201, state: "claimed".to_owned(), fence, ..Answer::default() })
 }
 
 /// A plain success of the claims API.
-pub(super) fn fine(state: &str) -> (Certainty, Answer) {
+pub(crate) fn fine(state: &str) -> (Certainty, Answer) {
     (Certainty::Ok, Answer { status: 200, state: state.to_owned(), ..Answer::default() })
 }
 
 /// A refusal.
-pub(super) fn refused(status: u16, code: &str) -> (Certainty, Answer) {
+pub(crate) fn refused(status: u16, code: &str) -> (Certainty, Answer) {
     (Certainty::Fail, Answer { status, code: code.to_owned(), ..Answer::default() })
 }
 
 /// No answer.
-pub(super) fn lost() -> (Certainty, Answer) {
+pub(crate) fn lost() -> (Certainty, Answer) {
     (Certainty::Info, Answer { error: "lost".to_owned(), ..Answer::default() })
 }
 
 impl Case {
     /// Adds a call at node 1 from `invoked` to `returned`, numbered by its place from 1.
-    pub(super) fn call(
+    pub(crate) fn call(
         mut self,
         name: &Name,
         verb: Verb,
@@ -74,14 +74,14 @@ impl Case {
     }
 
     /// The last call was one of the final reads, at this node.
-    pub(super) fn last(mut self, node: u8) -> Self {
+    pub(crate) fn last(mut self, node: u8) -> Self {
         let done = self.calls.last_mut().unwrap();
         (done.call.last, done.call.node) = (true, node);
         self
     }
 
     /// Adds an execution for the call of this number.
-    pub(super) fn executed_for(
+    pub(crate) fn executed_for(
         mut self,
         call: u64,
         at: u64,

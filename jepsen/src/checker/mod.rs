@@ -10,7 +10,7 @@ pub mod digests;
 pub mod executions;
 pub mod fences;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod indeterminate;
 pub mod linearizable;
 pub mod refusals;
@@ -87,6 +87,8 @@ pub struct Window {
     pub begin: u64,
     /// What came of it.
     pub installed: Option<Installation>,
+    /// The only node that was cut off.
+    pub isolated: Option<u8>,
     /// When it was gone.
     pub healed: Option<u64>,
     /// How long the cluster took from then on, in milliseconds.
@@ -143,10 +145,12 @@ impl Case {
                 fault: fault.clone(),
                 begin: *at,
                 installed: None,
+                isolated: None,
                 healed: None,
                 recovered_ms: None,
             }),
             What::Broken(installed) => self.window(|it| it.installed = Some(installed.clone())),
+            What::Isolated(node) => self.window(|it| it.isolated = Some(*node)),
             What::Healed => self.window(|it| it.healed = Some(*at)),
             What::Recovered(took) => self.window(|it| it.recovered_ms = Some(*took)),
             What::Phase(Phase::Load) => self.load.0 = *at,

@@ -80,6 +80,12 @@ pub(super) async fn install(
             cut(ground, &[victim]).await?;
             Ok(Installation::Installed(format!("fsync of {victim} lied, then its power failed")))
         }
+        Fault::FsyncLiesAll => {
+            (1..=NODES).try_for_each(|node| arm(&ground.cluster, node, "lie"))?;
+            tokio::time::sleep(LIE).await;
+            cut(ground, &[1, 2, 3]).await?;
+            Ok(Installation::Installed("every fsync lied, then all power failed".to_owned()))
+        }
         _ => {
             arm(&ground.cluster, victim, "fail")?;
             // A node whose log cannot be synced must not go on.

@@ -10,6 +10,7 @@ pub mod disk;
 pub mod files;
 pub mod kill;
 pub mod network;
+pub mod packets;
 pub mod pause;
 pub mod space;
 
@@ -55,6 +56,10 @@ pub enum Fault {
     Flapping,
     /// Nodes of different regions do not reach each other: nobody has a majority.
     Shatter,
+    /// One node is cut off from the other two: every packet is dropped.
+    PacketsIsolate,
+    /// Nothing of one node reaches another: every packet is dropped.
+    PacketsOneWay,
     /// Every link has a delay of 40 ms.
     Delay40,
     /// Every link has a delay of 80 ms.
@@ -79,6 +84,9 @@ pub enum Fault {
     FsyncFails,
     /// A node's fsync does nothing, and then its power fails.
     FsyncLies,
+    /// Every node's fsync does nothing, and then the power of all fails. No system survives that:
+    /// it shows that the checkers see it.
+    FsyncLiesAll,
     /// A node's fsync takes long.
     FsyncSlow,
     /// The end of the log of a node that was killed is torn.
@@ -92,7 +100,7 @@ pub enum Fault {
 }
 
 /// Every fault with its name on the command line.
-const NAMES: [(Fault, &str); 29] = [
+const NAMES: [(Fault, &str); 32] = [
     (Fault::Nothing, "nothing"),
     (Fault::KillOne, "kill-one"),
     (Fault::KillLeader, "kill-leader"),
@@ -105,6 +113,8 @@ const NAMES: [(Fault, &str); 29] = [
     (Fault::Bridge, "bridge"),
     (Fault::Flapping, "flapping"),
     (Fault::Shatter, "shatter"),
+    (Fault::PacketsIsolate, "packets-isolate"),
+    (Fault::PacketsOneWay, "packets-one-way"),
     (Fault::Delay40, "delay-40"),
     (Fault::Delay80, "delay-80"),
     (Fault::Delay150, "delay-150"),
@@ -117,6 +127,7 @@ const NAMES: [(Fault, &str); 29] = [
     (Fault::PowerAll, "power-all"),
     (Fault::FsyncFails, "fsync-fails"),
     (Fault::FsyncLies, "fsync-lies"),
+    (Fault::FsyncLiesAll, "fsync-lies-all"),
     (Fault::FsyncSlow, "fsync-slow"),
     (Fault::TornTail, "torn-tail"),
     (Fault::BitFlip, "bit-flip"),
@@ -125,19 +136,26 @@ const NAMES: [(Fault, &str); 29] = [
 ];
 
 impl Fault {
-    /// Every fault, in the order of the documentation.
+    /// Every fault that the product must survive, in the order of the documentation.
     pub fn all() -> impl Iterator<Item = Self> {
-        NAMES.iter().map(|(fault, _)| *fault)
+        NAMES.iter().map(|(fault, _)| *fault).filter(|fault| *fault != Self::FsyncLiesAll)
     }
 
     /// Whether it is about the leader, so that the cluster must have one for everything.
     pub fn is_about_the_leader(self) -> bool {
-        matches!(self, Self::KillLeader | Self::PauseLeader | Self::IsolateLeader)
+        use Fault::{DiskFull, IsolateLeader, KillLeader, PauseLeader};
+        matches!(self, KillLeader | PauseLeader | IsolateLeader | DiskFull)
     }
 
     /// Whether nodes must keep their data on disks of their own.
     pub fn needs_disks(self) -> bool {
-        matches!(self, Self::PowerOne | Self::PowerAll | Self::FsyncLies | Self::DiskFull)
+        use Fault::{DiskFull, FsyncLies, FsyncLiesAll, PowerAll, PowerOne};
+        matches!(self, PowerOne | PowerAll | FsyncLies | FsyncLiesAll | DiskFull)
+    }
+
+    /// Whether nodes must be in networks of their own.
+    pub fn needs_namespaces(self) -> bool {
+        matches!(self, Self::PacketsIsolate | Self::PacketsOneWay)
     }
 
     /// Whether nodes must run under a clock that can be turned.
@@ -148,7 +166,8 @@ impl Fault {
 
     /// Whether nodes must run with an fsync that can be broken.
     pub fn needs_fsync(self) -> bool {
-        matches!(self, Self::FsyncFails | Self::FsyncLies | Self::FsyncSlow)
+        use Fault::{FsyncFails, FsyncLies, FsyncLiesAll, FsyncSlow};
+        matches!(self, FsyncFails | FsyncLies | FsyncLiesAll | FsyncSlow)
     }
 }
 
@@ -250,7 +269,7 @@ fn mixed(random: &mut StdRng) -> Fault {
 /// One fault, from its installation to the recovery behind it; whether to go on.
 async fn strike(ground: &mut Ground, fault: Fault) -> Result<bool, String> {
     let id = ground.recorder.next_id();
-    let span = Duration::from_millis(ground.random.random_range(2000..4500));
+    let span = span(ground, fault);
     ground.recorder.record(0, id, What::Break(fault.to_string()));
     let begin = Instant::now();
     let mut healing = Healing::default();
@@ -276,6 +295,14 @@ async fn strike(ground: &mut Ground, fault: Fault) -> Result<bool, String> {
     Ok(!matches!(installed, Installation::Skipped(_)))
 }
 
+/// For how long a fault lasts. Half of the partitions last long enough to see how those who have a
+/// majority go on.
+fn span(ground: &mut Ground, fault: Fault) -> Duration {
+    let partition = matches!(fault, Fault::Isolate | Fault::IsolateLeader | Fault::PacketsIsolate);
+    let most = if partition && ground.random.random_bool(0.5) { 9000 } else { 4500 };
+    Duration::from_millis(ground.random.random_range(most - 2500..most))
+}
+
 async fn install(
     ground: &mut Ground,
     fault: Fault,
@@ -291,10 +318,13 @@ async fn install(
         Fault::ClockAhead | Fault::ClockBehind | Fault::ClockJumps | Fault::ClockFast => {
             clock::install(ground, fault, span, healing).await
         }
-        Fault::PowerOne | Fault::PowerAll | Fault::FsyncLies => disk::install(ground, fault).await,
-        Fault::FsyncFails | Fault::FsyncSlow => disk::install(ground, fault).await,
+        Fault::PowerOne | Fault::PowerAll => disk::install(ground, fault).await,
+        fault if fault.needs_fsync() => disk::install(ground, fault).await,
         Fault::TornTail | Fault::BitFlip => files::install(ground, fault, healing).await,
         Fault::DiskFull => space::install(ground).await,
+        Fault::PacketsIsolate | Fault::PacketsOneWay => {
+            packets::install(ground, fault, span, healing).await
+        }
         _ => network::install(ground, fault, span).await,
     }
 }
@@ -324,9 +354,21 @@ mod tests {
 
     #[test]
     fn faults_are_called_as_they_are_named() {
-        for fault in Fault::all() {
-            assert_eq!(fault.to_string().parse(), Ok(fault));
+        for (fault, name) in NAMES {
+            assert_eq!((fault.to_string().as_str(), name.parse()), (name, Ok(fault)));
         }
         assert!("quake".parse::<Fault>().is_err());
+    }
+
+    #[test]
+    fn every_fault_and_workload_is_in_the_documentation() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/faults.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        for (_, name) in NAMES.iter().filter(|(fault, _)| *fault != Fault::Nothing) {
+            assert!(text.contains(&format!("`{name}`")), "docs/faults.md does not name {name}");
+        }
+        for workload in crate::workload::Workload::ALL {
+            assert!(text.contains(&format!("| {workload} |")), "nor {workload}");
+        }
     }
 }

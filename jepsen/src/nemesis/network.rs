@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::RngExt;
 
 use crate::cluster::{NODES, REGIONS};
-use crate::history::Installation;
+use crate::history::{Installation, What};
 use crate::nemesis::{Fault, Ground};
 use crate::proxy::Weather;
 
@@ -23,6 +23,7 @@ pub(super) async fn install(
     let said = match fault {
         Fault::Isolate | Fault::IsolateLeader => {
             links.cut_between(&[victim], &others);
+            ground.recorder.record(0, 0, What::Isolated(victim));
             format!("cut off {} ({})", victim, REGIONS[usize::from(victim - 1)])
         }
         Fault::OneWay => one_way(ground, victim, &others),

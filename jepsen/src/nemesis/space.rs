@@ -20,7 +20,7 @@ fn filling(cluster: &Cluster, node: u8) -> PathBuf {
 }
 
 pub(super) async fn install(ground: &mut Ground) -> Result<Installation, Installation> {
-    let victim = ground.any();
+    let victim = ground.leader().await?;
     let path = filling(&ground.cluster, victim);
     match fill(&path) {
         Ok(mebibytes) => {
