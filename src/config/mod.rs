@@ -23,6 +23,7 @@ use crate::problem::Style;
 
 pub use address::parse_upstream;
 pub use auth::{AuthSettings, JwtSettings, TrustedHeader};
+pub use cors::Cors;
 pub(crate) use duration::{duration_text, parse_duration};
 pub use fields::Field;
 pub use file::Kind;
@@ -36,6 +37,7 @@ pub use upstream_tls::{UpstreamTls, UpstreamTlsError};
 mod address;
 mod auth;
 mod compared;
+mod cors;
 mod duration;
 mod fields;
 mod file;
@@ -128,6 +130,8 @@ pub struct Policy {
     pub protect: Protect,
     /// How many requests each tenant may send, where that is limited.
     pub rate_limit: Option<RateLimit>,
+    /// Which web pages' scripts may call the gateway; `None`: what the upstream says holds.
+    pub cors: Option<Cors>,
     /// How callers prove their tenant besides by an API key.
     pub auth: AuthSettings,
     /// Who may ask. Names are unique, and no two credentials have the same key.

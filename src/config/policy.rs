@@ -8,6 +8,7 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
+use super::cors;
 use super::file::document;
 use super::finding::{Finding, Findings, Refused};
 use super::section::{Located, Section};
@@ -53,7 +54,7 @@ fn read(section: &Section<'_>) -> Option<Policy> {
         section.choice("protect", &[("keyed", Protect::Keyed), ("listed", Protect::Listed)]);
     let protect = section.settled("protect", protect, Protect::Keyed);
     section.only_empty("homes");
-    section.refuse("cors");
+    let cors = cors::read(section);
     let limited = rate_limit(section);
     let mut keys = HashMap::new();
     let auth = auth::read(section, &mut keys);
@@ -68,6 +69,7 @@ fn read(section: &Section<'_>) -> Option<Policy> {
     Some(Policy {
         protect: protect?.value,
         rate_limit: limited?,
+        cors: cors?,
         auth: auth?,
         tenants: tenants?,
         admins: admins?,

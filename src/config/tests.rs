@@ -219,12 +219,37 @@ fn the_smallest_downstream_limits_the_key() {
 #[test]
 fn what_is_not_honoured_yet_is_refused() {
     assert_refused(&operation("mode = \"shadow\""), "not-supported");
-    for text in ["homes = [\"eu\"]", "cors = { origins = [] }"] {
-        assert_refused(text, "not-supported");
-    }
+    assert_refused("homes = [\"eu\"]", "not-supported");
     let tenant = |more: &str| format!("[[tenant]]\nname = \"a\"\ncredentials = []\n{more}\n");
     assert_refused(&tenant("home = \"eu\""), "not-supported");
     assert_refused(&tenant("quota = { keys = 1 }"), "not-supported");
+}
+
+#[test]
+fn origins_are_spelled_as_browsers_send_them() {
+    assert!(policy("").unwrap().cors.is_none());
+    let cors = policy("cors = { origins = [\"https://shop.example\", \"http://localhost:3000\"] }");
+    assert_eq!(
+        cors.unwrap().cors.unwrap().origins,
+        ["https://shop.example", "http://localhost:3000"]
+    );
+    for origin in [
+        "*",
+        "shop.example",
+        "https://shop.example/",
+        "https://Shop.example",
+        "ftp://shop.example",
+        "https://shop.example:443",
+        "https://me@shop.example",
+        "https://shop.example:",
+        "null",
+        "https://shop.example/a",
+        "https://shop.example?a",
+    ] {
+        assert_refused(&format!("cors = {{ origins = [\"{origin}\"] }}"), "wrong-value");
+    }
+    assert_refused("cors = { origins = [] }", "wrong-value");
+    assert_refused("cors = {}", "missing");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! the client, who is given the answer (`answer`) when there is one.
 
 mod answer;
+mod cors;
 mod exchange;
 mod execute;
 mod forward;
@@ -95,7 +96,11 @@ impl<J: Judge> Gateway<J> {
 
     /// The gateway as what a [listener](crate::listener) serves.
     pub fn router(&self) -> Router {
-        Router::new().fallback(serve::<J>).with_state(self.clone())
+        let router = Router::new().fallback(serve::<J>).with_state(self.clone());
+        match &self.shared.policy.cors {
+            Some(cors) => cors::rendered(router, cors, &self.shared.policy),
+            None => router,
+        }
     }
 
     /// Waits until no execution is under way, for at most `within`; whether that came to be. To be

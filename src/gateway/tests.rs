@@ -9,6 +9,7 @@ mod bodies;
 mod callers;
 mod client;
 mod compared;
+mod cors;
 mod expect;
 mod life;
 mod limits;
