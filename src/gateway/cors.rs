@@ -19,8 +19,8 @@ use crate::config::{Cors, Policy};
 use crate::problem::PROBLEM;
 use crate::replay::{EXPIRES, REPLAYED, STALE};
 
-/// How long a browser may go by the answer to a preflight: an origin that is taken out of the policy
-/// is refused by the answers themselves at once.
+/// How long a browser may go by the answer to a preflight: an origin that is taken out of the
+/// policy is refused by the answers themselves at once.
 const PREFLIGHT_KEPT: Duration = Duration::from_secs(600);
 
 /// The beginning of the names of all fields of the protocol.

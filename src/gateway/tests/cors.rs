@@ -14,7 +14,7 @@ async fn served() -> (Stub, Served) {
     (stub, served)
 }
 
-fn allowed<'a>(got: &'a Got) -> Option<&'a str> {
+fn allowed(got: &Got) -> Option<&str> {
     got.one("access-control-allow-origin")
 }
 
