@@ -10,6 +10,7 @@
 //! | --- | --- | --- |
 //! | [`IDENTITY`] | `storage::identity::Identity` | file `node` of a data directory |
 //! | [`RECORDS_HEAD`] | `storage::records::Head` | record store, one per shard |
+//! | [`TALLY`] | `storage::records::Tally` | record store, one per shard and group |
 //! | [`RECORD`] | `protocol::Record` | record store; records in snapshots |
 //! | [`SHARD_META`] | `raft::state_machine::ShardMeta` | record store, within the head; snapshots |
 //! | [`ENTRY`] | `raft::wire::EntryHead`, then the batch | log |
@@ -56,6 +57,7 @@ const CONFIG: Configuration<LittleEndian, Varint, Limit<CLAIM_MAX>> =
 
 pub(crate) const IDENTITY: u8 = 1;
 pub(crate) const RECORDS_HEAD: u8 = 1;
+pub(crate) const TALLY: u8 = 1;
 pub(crate) const RECORD: u8 = 3;
 pub(crate) const SHARD_META: u8 = 1;
 pub(crate) const ENTRY: u8 = 1;
@@ -72,11 +74,11 @@ pub(crate) const SNAPSHOT_CHUNK: u8 = 1;
 pub(crate) const SNAPSHOT_RECORDS: u8 = 1;
 pub(crate) const SNAPSHOT_FINISH: u8 = 1;
 pub(crate) const FORWARD: u8 = 3;
-pub(crate) const ANSWER: u8 = 4;
+pub(crate) const ANSWER: u8 = 5;
 pub(crate) const FORWARD_READ: u8 = 1;
-pub(crate) const READ_ANSWER: u8 = 3;
+pub(crate) const READ_ANSWER: u8 = 4;
 pub(crate) const FORWARD_LIST: u8 = 1;
-pub(crate) const LIST_ANSWER: u8 = 3;
+pub(crate) const LIST_ANSWER: u8 = 4;
 pub(crate) const CONFIRMED: u8 = 2;
 pub(crate) const HAND_OVER: u8 = 1;
 pub(crate) const HANDED_OVER: u8 = 1;

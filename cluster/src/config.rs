@@ -1,6 +1,7 @@
 //! What a node is told when it starts. Typed and checked by the caller; no file or environment is
 //! read here.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -90,6 +91,16 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// The most that a tenant's records may come to. Records count from their claim until some moments
+/// after their retention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// How many there may be; `None`: any number.
+    pub records: Option<u64>,
+    /// How many bytes they may take up, names and stored responses included; `None`: any number.
+    pub bytes: Option<u64>,
+}
+
 /// What a node is told when it starts.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -107,6 +118,8 @@ pub struct NodeConfig {
     pub secret: Secret,
     /// Digest of the policy's naming part; peers with another digest are refused.
     pub naming: [u8; 32],
+    /// What tenants may store; whoever is not named, as much as there is room for.
+    pub quotas: HashMap<String, Quota>,
 }
 
 /// What a gateway without a node is told when it starts.

@@ -49,6 +49,9 @@ pub enum SubmitError {
     /// leader with the rest.
     #[error("this node's policy is not the cluster's")]
     ConfigMismatch,
+    /// The name's tenant has as many records as it may have, or as large ones: it gets no new keys.
+    #[error("tenant's quota is used up")]
+    QuotaExceeded,
     /// Nothing is ever kept under so long a name.
     #[error("name is too long")]
     NameTooLong,
@@ -65,14 +68,18 @@ impl SubmitError {
             | Self::Stopping
             | Self::Expired
             | Self::ConfigMismatch
+            | Self::QuotaExceeded
             | Self::NameTooLong => Certainty::Definite,
             Self::TimedOut | Self::Lost => Certainty::Indefinite,
         }
     }
 
-    /// Whether the cause stays until an operator acts, so that nobody should wait for it to pass.
+    /// Whether the cause stays for longer than a caller waits, mostly until an operator acts.
     pub const fn is_lasting(&self) -> bool {
-        matches!(self, Self::DiskFull | Self::ConfigMismatch | Self::NameTooLong)
+        matches!(
+            self,
+            Self::DiskFull | Self::ConfigMismatch | Self::QuotaExceeded | Self::NameTooLong
+        )
     }
 }
 

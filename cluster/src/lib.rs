@@ -25,7 +25,7 @@ mod storage;
 mod transport;
 
 pub use clock::{Clock, SystemClock};
-pub use config::{NodeConfig, NodeId, Peer, RemoteConfig, Secret};
+pub use config::{NodeConfig, NodeId, Peer, Quota, RemoteConfig, Secret};
 pub use error::{Certainty, StartError, SubmitError};
 pub use node::{MemberStatus, Node, NodeStatus, Readiness, ShardStatus};
 pub use placement::ShardId;

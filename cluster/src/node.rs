@@ -20,7 +20,7 @@ use crate::formation::{self, Founder};
 use crate::placement::ShardId;
 use crate::raft::{Found, Replica, ReplicaParts, ReplicaStatus, ShardDigest, Unsettled};
 use crate::router::{self, Router};
-use crate::shard::{Admission, NotMoved, Rounds, ShardHandle};
+use crate::shard::{Admission, NotMoved, Quotas, Rounds, ShardHandle};
 use crate::storage::disk::OsDisk;
 use crate::storage::identity::Directory;
 use crate::storage::records::Records;
@@ -332,6 +332,7 @@ async fn start_shards(
     disk: Arc<DiskWatch>,
 ) -> Result<Vec<ShardHandle>, StartError> {
     let (admission, rounds) = (Admission::new(), Rounds::default());
+    let quotas = Arc::new(Quotas::new(config.quotas.clone(), stores.records.clone()));
     let mut shards = Vec::with_capacity(usize::from(config.shards));
     for shard in (0..config.shards).map(ShardId) {
         let parts = ReplicaParts {
@@ -343,8 +344,9 @@ async fn start_shards(
             guard: guard.clone(),
         };
         let replica = Replica::start(parts).await?;
-        let (guard, disk) = (guard.clone(), disk.clone());
-        shards.push(ShardHandle::start(replica, guard, disk, admission.clone(), rounds.clone()));
+        let (guard, disk, quotas) = (guard.clone(), disk.clone(), quotas.clone());
+        let (admission, rounds) = (admission.clone(), rounds.clone());
+        shards.push(ShardHandle::start(replica, guard, disk, quotas, admission, rounds));
     }
     Ok(shards)
 }

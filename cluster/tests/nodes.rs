@@ -7,14 +7,14 @@
     reason = "a test that cannot go on has failed, and says so"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::{
-    Node, NodeConfig, NodeId, Peer, Readiness, ReplicaStatus, Secret, StartError, SubmitError,
-    SystemClock,
+    Node, NodeConfig, NodeId, Peer, Quota, Readiness, ReplicaStatus, Secret, StartError,
+    SubmitError, SystemClock,
 };
 use protocol::command::{Claim, Grant};
 use protocol::record::{OnUnknown, Retention, State, Terms};
@@ -27,6 +27,8 @@ use tempfile::TempDir;
 
 #[path = "nodes/leading.rs"]
 mod leading;
+#[path = "nodes/quota.rs"]
+mod quota;
 #[path = "nodes/remote.rs"]
 mod remote;
 
@@ -36,6 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Cluster {
     folder: TempDir,
     shards: u16,
+    quotas: HashMap<String, Quota>,
     addresses: Vec<SocketAddr>,
     listeners: Vec<Option<TcpListener>>,
     nodes: Vec<Option<Node>>,
@@ -49,6 +52,7 @@ impl Cluster {
         Self {
             folder: tempfile::tempdir().unwrap(),
             shards,
+            quotas: HashMap::new(),
             addresses,
             listeners: listeners.into_iter().map(Some).collect(),
             nodes: (0..nodes).map(|_| None).collect(),
@@ -78,6 +82,7 @@ impl Cluster {
             shards: self.shards,
             secret: Secret::new(b"a secret of the tests, long enough".to_vec()).unwrap(),
             naming: [0; 32],
+            quotas: self.quotas.clone(),
         }
     }
 

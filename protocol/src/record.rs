@@ -40,6 +40,19 @@ impl Record {
         }
     }
 
+    /// Bytes of all texts, answers and digests of changing length that the record holds: what it
+    /// takes up beyond its name and some numbers.
+    pub fn content_bytes(&self) -> usize {
+        let (own, history) = match self {
+            Self::Live(generation) => (generation.content_bytes(), &generation.history),
+            Self::Tombstone(tombstone) => (0, &tombstone.history),
+        };
+        own + history
+            .iter()
+            .map(|decision| decision.by.len() + decision.reason.len())
+            .sum::<usize>()
+    }
+
     /// Since when nobody can tell whether the work was done; `None` in every other state.
     pub fn indeterminate_since(&self) -> Option<Timestamp> {
         match self {
@@ -118,6 +131,16 @@ impl Generation {
     /// operator may then release the key without force.
     pub fn drained_at(&self) -> Timestamp {
         self.granted_at.plus(self.lease).plus(self.terms.max_execution).plus(DRAIN_MARGIN)
+    }
+
+    fn content_bytes(&self) -> usize {
+        let answers = match &self.state {
+            State::Done { revisions, .. } => {
+                revisions.iter().map(|revision| revision.response.bytes()).sum()
+            }
+            _ => 0,
+        };
+        self.print.bytes() + self.operation.as_ref().map_or(0, String::len) + answers
     }
 
     fn due_at(&self) -> Option<Timestamp> {

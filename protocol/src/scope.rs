@@ -73,6 +73,14 @@ impl RecordName {
         rest.is_empty().then_some((scope, key))
     }
 
+    /// The tenant whose name it is, which stands in the same place of every name; `None` for bytes
+    /// that are no name.
+    pub fn tenant(&self) -> Option<&str> {
+        let (_space, mut rest) = self.0.split_first()?;
+        let length = usize::try_from(take_number(&mut rest)?).ok()?;
+        std::str::from_utf8(rest.get(..length)?).ok()
+    }
+
     /// A name from the bytes of [`RecordName::as_bytes`], as the record store keeps them.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)

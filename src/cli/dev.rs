@@ -193,6 +193,7 @@ fn plans(
             shards: SHARDS,
             secret: secret.clone(),
             naming: policy.naming(),
+            quotas: policy.quotas(),
         };
         NodePlan { config, peers: ports.peers, api: ports.api }
     };

@@ -57,6 +57,7 @@ pub(super) fn run(args: ServeArgs) -> Result<(), Failure> {
         shards: process.cluster.shards,
         secret: process.cluster.secret,
         naming: policy.naming(),
+        quotas: policy.quotas(),
     };
     gateway_runtime()?.block_on(serve(NodePlan { config, peers, api }, gateway, policy))
 }

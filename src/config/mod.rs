@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
-use cluster::{NodeId, Peer, Secret};
+use cluster::{NodeId, Peer, Quota, Secret};
 use http::{HeaderName, Method, StatusCode, Uri};
 use protocol::fields::JsonPointer;
 use protocol::fingerprint::Rules;
@@ -173,6 +173,8 @@ pub struct TenantSettings {
     pub name: String,
     /// How its callers prove themselves.
     pub credentials: Vec<CredentialSettings>,
+    /// How much it may store.
+    pub quota: Quota,
 }
 
 /// One credential of a tenant.
@@ -370,6 +372,12 @@ impl Policy {
     /// cluster compare it.
     pub fn naming(&self) -> [u8; 32] {
         self.naming
+    }
+
+    /// What tenants may store; without those that may store anything.
+    pub fn quotas(&self) -> HashMap<String, Quota> {
+        let limited = self.tenants.iter().filter(|tenant| tenant.quota != Quota::default());
+        limited.map(|tenant| (tenant.name.clone(), tenant.quota)).collect()
     }
 }
 

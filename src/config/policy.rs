@@ -6,6 +6,8 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::Path;
 
+use bytesize::ByteSize;
+use cluster::Quota;
 use toml::de::DeTable;
 
 use super::cors;
@@ -20,6 +22,10 @@ use crate::tenant::is_reserved;
 
 /// The most requests of a second that may be configured: far more than one process serves.
 const RATE_MAX: u64 = 1_000_000;
+
+/// The largest quotas that may be configured: more than any disk holds.
+const QUOTA_KEYS_MAX: u64 = 1_000_000_000_000;
+const QUOTA_BYTES_MAX: ByteSize = ByteSize::pib(1);
 
 /// Digests by which credentials are kept are SHA-256.
 const DIGEST_BYTES: usize = 32;
@@ -153,15 +159,36 @@ fn tenants(section: &Section<'_>, keys: &mut Keys) -> Option<Vec<TenantSettings>
             unique(&table, &mut names, name, "tenants");
         }
         table.refuse("home");
-        table.refuse("quota");
+        let quota = quota(&table);
         let credentials = credentials(&table, keys);
         table.finish();
-        tenants.push(name.zip(credentials).map(|(name, credentials)| TenantSettings {
-            name: name.value.to_owned(),
-            credentials,
+        tenants.push(name.zip(credentials).zip(quota).map(|((name, credentials), quota)| {
+            TenantSettings { name: name.value.to_owned(), credentials, quota }
         }));
     }
     tenants.into_iter().collect()
+}
+
+/// How much a tenant may store; anything, where the setting is absent.
+fn quota(tenant: &Section<'_>) -> Option<Quota> {
+    let Some(table) = tenant.table("quota") else {
+        return (!tenant.has("quota")).then(Quota::default);
+    };
+    let records = table.number("keys", 1..=QUOTA_KEYS_MAX);
+    let bytes = table.size("bytes", QUOTA_BYTES_MAX);
+    if bytes.as_ref().is_some_and(|bytes| bytes.value.as_u64() == 0) {
+        table.wrong_value("bytes", "leaves no room for anything");
+    }
+    let given = ["keys", "bytes"].map(|name| table.has(name));
+    if given == [false, false] {
+        let message = "needs \"keys\" or \"bytes\"".to_owned();
+        table.findings.error(&table.at, "missing", format!("{} {message}", table.label));
+    }
+    table.finish();
+    let read = [records.is_some(), bytes.is_some()] == given;
+    let quota =
+        Quota { records: records.map(|it| it.value), bytes: bytes.map(|it| it.value.as_u64()) };
+    read.then_some(quota)
 }
 
 /// The credentials of one tenant.

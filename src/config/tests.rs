@@ -222,7 +222,6 @@ fn what_is_not_honoured_yet_is_refused() {
     assert_refused("homes = [\"eu\"]", "not-supported");
     let tenant = |more: &str| format!("[[tenant]]\nname = \"a\"\ncredentials = []\n{more}\n");
     assert_refused(&tenant("home = \"eu\""), "not-supported");
-    assert_refused(&tenant("quota = { keys = 1 }"), "not-supported");
 }
 
 #[test]

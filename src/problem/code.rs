@@ -70,6 +70,8 @@ pub enum Code {
     OperationMismatch,
     /// The tenant sends more requests than it may.
     RateLimited,
+    /// The tenant has no room left for new keys.
+    QuotaExceeded,
     /// The connection should become something other than HTTP.
     UpgradeRefused,
     /// Nothing could be sent to the upstream.
@@ -103,6 +105,11 @@ const IN_PROGRESS: &str = "A request with this key is being executed now. Send t
 const TOO_MANY_REQUESTS: &str = "This tenant sends more requests than it may. Nothing was executed \
     or stored: send the same request again after the time in Retry-After.";
 
+/// The explanation of [`Code::QuotaExceeded`].
+const NO_ROOM: &str = "This tenant has as many keys, or as large answers, as it may have, so this \
+    new key was not taken. Nothing was executed. Keys that are known go on as ever. There is room \
+    again when older ones reach the end of their retention.";
+
 /// The explanation of [`Code::ConfigMismatch`].
 const ANOTHER_POLICY: &str = "The process that was asked has another policy than its cluster, and \
     would look for the key under another name. Send the request again: another process may answer. \
@@ -120,7 +127,7 @@ const STOP: bool = false;
 
 impl Code {
     /// Every code, in the order in which the documentation lists them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::KeyMissing,
         Self::KeyMalformed,
         Self::KeyTooLong,
@@ -142,6 +149,7 @@ impl Code {
         Self::KeyReused,
         Self::OperationMismatch,
         Self::RateLimited,
+        Self::QuotaExceeded,
         Self::UpgradeRefused,
         Self::UpstreamUnreachable,
         Self::OutcomeUnknownReset,
@@ -180,6 +188,7 @@ impl Code {
             Self::StateConflict => ("invalid-request", 409, STOP, Unknown, "Not in this state"),
             Self::KeyReused => ("key-reused", 422, STOP, No, "Key used with another request"),
             Self::RateLimited => ("rate-limited", 429, AGAIN, No, "Too many requests"),
+            Self::QuotaExceeded => ("quota-exceeded", 429, AGAIN, No, "Quota exceeded"),
             Self::OperationMismatch => {
                 ("operation-mismatch", 422, STOP, No, "Key used for another operation")
             }
@@ -262,6 +271,7 @@ impl Code {
             Self::StateConflict => "The record's present state does not allow this call.",
             Self::KeyReused => ANOTHER_REQUEST,
             Self::RateLimited => TOO_MANY_REQUESTS,
+            Self::QuotaExceeded => NO_ROOM,
             Self::OperationMismatch => ANOTHER_OPERATION,
             Self::UpgradeRefused => "Connections cannot be upgraded to another protocol here.",
             Self::UpstreamUnreachable => {

@@ -34,6 +34,10 @@ const UNAVAILABLE_RETRY: Millis = Millis::from_secs(1);
 /// has to act first.
 const MISMATCH_RETRY: Millis = Millis::from_secs(5);
 
+/// How long a client should wait for room for a new key. It comes when other keys end, which may be
+/// soon or take days; whoever asks once a minute costs nothing.
+const QUOTA_RETRY: Millis = Millis::from_secs(60);
+
 /// One answer that is not what the client asked for.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -238,6 +242,9 @@ impl From<SubmitError> for Problem {
         match error {
             SubmitError::ConfigMismatch => {
                 Self::new(Code::ConfigMismatch, detail).retry_after(MISMATCH_RETRY)
+            }
+            SubmitError::QuotaExceeded => {
+                Self::new(Code::QuotaExceeded, detail).retry_after(QUOTA_RETRY)
             }
             SubmitError::NameTooLong => Self::invalid(detail),
             _ => Self::unavailable(detail),

@@ -16,7 +16,7 @@ async fn document(problem: Problem) -> (Response<()>, Value) {
 }
 
 /// What the documentation promises: name, status, retryable, executed.
-const PROMISED: [(&str, u16, bool, &str); 29] = [
+const PROMISED: [(&str, u16, bool, &str); 30] = [
     ("key-missing", 400, false, "no"),
     ("key-malformed", 400, false, "no"),
     ("key-too-long", 400, false, "no"),
@@ -38,6 +38,7 @@ const PROMISED: [(&str, u16, bool, &str); 29] = [
     ("key-reused", 422, false, "no"),
     ("operation-mismatch", 422, false, "no"),
     ("rate-limited", 429, true, "no"),
+    ("quota-exceeded", 429, true, "no"),
     ("invalid-request", 501, false, "no"),
     ("upstream-unreachable", 502, true, "no"),
     ("outcome-unknown", 502, true, "unknown"),
@@ -50,6 +51,7 @@ const PROMISED: [(&str, u16, bool, &str); 29] = [
 
 #[tokio::test]
 async fn every_code_says_what_is_promised_and_has_a_page() {
+    assert_eq!(Code::ALL.len(), PROMISED.len());
     for (code, promised) in Code::ALL.into_iter().zip(PROMISED) {
         let (head, body) = document(Problem::new(code, "why")).await;
         let (name, status, retryable, executed) = promised;

@@ -318,6 +318,7 @@ impl OperationTerms {
                 Code::ResponseNotReplayable,
                 Code::BodyTooLarge,
                 Code::RateLimited,
+                Code::QuotaExceeded,
                 Code::UpstreamUnreachable,
                 Code::OutcomeUnknownReset,
                 Code::ShardUnavailable,

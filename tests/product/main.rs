@@ -27,6 +27,7 @@ mod policies;
 mod profiles;
 mod published;
 mod quickstart;
+mod quota;
 mod regional;
 mod retention;
 mod rules;

@@ -10,6 +10,7 @@ use super::{Inner, Node, balance};
 use crate::config::NodeId;
 use crate::error::StartError;
 use crate::failpoint;
+use crate::raft::tallies;
 use crate::router::CONFIRM_INTERVAL;
 use crate::storage::identity::free_bytes;
 use crate::storage::wal::Space;
@@ -90,6 +91,7 @@ async fn rounds(inner: Arc<Inner>) {
         look_at_disk(&inner);
         inner.router.set_fit(inner.is_fit());
         look_at_refusals(&inner);
+        show_records(&inner);
         for replica in inner.replicas() {
             if let Some(reason) = replica.failure() {
                 inner.fail(StartError::Engine(reason));
@@ -112,6 +114,18 @@ fn look_at_disk(inner: &Inner) {
     match free {
         Ok(free) => inner.disk.observe(free, inner.wal.space() == Space::Ok),
         Err(error) => tracing::warn!(%error, "free disk space cannot be read"),
+    }
+}
+
+/// Shows how many records there are. Replicas of one shard hold the same, so every node shows the
+/// whole cluster's, as far as it has applied the logs.
+fn show_records(inner: &Inner) {
+    let node = inner.config.id.to_string();
+    let (live, tombstones) = tallies(&inner.records);
+    for (state, tally) in [("live", live), ("tombstone", tombstones)] {
+        let labels = [("node", node.clone()), ("state", state.to_owned())];
+        metrics::gauge!("oncegate_records", &labels).set(tally.records as f64);
+        metrics::gauge!("oncegate_record_bytes", &labels).set(tally.bytes as f64);
     }
 }
 

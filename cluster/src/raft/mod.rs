@@ -36,6 +36,7 @@ pub(crate) use self::layouts::layouts;
 use self::log_store::LogStore;
 use self::network::Network;
 use self::record_store::ApplyError;
+pub(crate) use self::record_store::{tallies, tenant_tally};
 use self::state_machine::{Position, StateMachine};
 use self::types::{EncodedBatch, FanOut, TypeConfig};
 use crate::clock::ClockGuard;

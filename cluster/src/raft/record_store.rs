@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 
+use bytes::Bytes;
 use protocol::{Record, RecordName, RecordStore, Timestamp};
 
 use crate::codec::{self, CodecError};
-use crate::storage::records::{Index, RecordsError, ShardRecords, WriteBatch};
+use crate::storage::records::{
+    Derived, Index, Records, RecordsError, ShardRecords, Share, Tally, WriteBatch,
+};
 
 /// Why records could not be read or written. It stops the replica.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +76,8 @@ impl RecordStore for PendingRecords<'_> {
                 self.batch.put_index(index, time_ms, name.as_bytes());
             }
         }
+        let share = |record: Option<&Record>| record.map(|record| share(name, record));
+        self.batch.move_share(share(before), share(after));
         match after {
             Some(record) => {
                 let bytes = codec::encode(codec::RECORD, record);
@@ -97,6 +102,15 @@ pub(super) fn read(
     }
 }
 
+/// What a record takes up beside its name and what it holds, in bytes: its numbers, and its entries
+/// in the indexes. Roughly; another number here would leave older tallies wrong.
+const RECORD_BYTES: usize = 256;
+
+/// What the groups of live records begin with; the tenant follows.
+const LIVE: &[u8] = &[1];
+/// The group of tombstones.
+const TOMBSTONES: &[u8] = &[2];
+
 const INDEXES: [Index; 2] = [Index::Due, Index::Unsettled];
 
 /// Where a record stands in an index, in milliseconds of shard time.
@@ -108,9 +122,37 @@ fn time_in(index: Index, record: &Record) -> Option<u64> {
     time.map(Timestamp::as_millis)
 }
 
-/// Where a stored record stands in the indexes, for rebuilding them from a snapshot.
-pub(super) fn indexed(bytes: &[u8]) -> Result<Vec<(Index, u64)>, CodecError> {
+/// What is stored beside a record, for making it anew from a snapshot.
+pub(super) fn derived(name: &[u8], bytes: &[u8]) -> Result<Derived, CodecError> {
     let record: Record = codec::decode(codec::RECORD, bytes)?;
     let entry = |index| time_in(index, &record).map(|time_ms| (index, time_ms));
-    Ok(INDEXES.into_iter().filter_map(entry).collect())
+    let entries = INDEXES.into_iter().filter_map(entry).collect();
+    Ok(Derived { entries, share: share(&RecordName::from_bytes(name.to_vec()), &record) })
+}
+
+/// What a record adds to the tally of its group. Live records are grouped by tenant, tombstones are
+/// one group: nobody chooses how many there are.
+fn share(name: &RecordName, record: &Record) -> Share {
+    let group = match record {
+        Record::Live(_) => live(name.tenant().unwrap_or_default()),
+        Record::Tombstone(_) => TOMBSTONES.into(),
+    };
+    let bytes = RECORD_BYTES + name.as_bytes().len() + record.content_bytes();
+    Share { group, bytes: bytes as u64 }
+}
+
+/// The group of a tenant's live records.
+fn live(tenant: &str) -> Bytes {
+    [LIVE, tenant.as_bytes()].concat().into()
+}
+
+/// What the live records of `tenant` come to, as far as the shards of this node have applied their
+/// logs.
+pub(crate) fn tenant_tally(records: &Records, tenant: &str) -> Tally {
+    records.tally(&live(tenant))
+}
+
+/// What all live records of this node come to, and what all its tombstones.
+pub(crate) fn tallies(records: &Records) -> (Tally, Tally) {
+    (records.tally_over(|group| group.starts_with(LIVE)), records.tally(TOMBSTONES))
 }

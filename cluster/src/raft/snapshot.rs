@@ -42,7 +42,7 @@ impl SnapshotData {
         let mut cursor = None;
         loop {
             let chunk = view.chunk(cursor.as_ref(), CHUNK_BYTES)?;
-            installer.add(&chunk, record_store::indexed)?;
+            installer.add(&chunk, record_store::derived)?;
             cursor = chunk.next;
             if cursor.is_none() {
                 let meta = Bytes::copy_from_slice(view.meta().unwrap_or_default());
@@ -160,7 +160,7 @@ impl Receiving {
             return Err(ReceiveError::OutOfOrder);
         }
         let chunk = Chunk::decode(&body).map_err(ApplyError::from)?;
-        transmission.installer.add(&chunk, record_store::indexed).map_err(ApplyError::from)?;
+        transmission.installer.add(&chunk, record_store::derived).map_err(ApplyError::from)?;
         transmission.next += 1;
         transmission.touched = Instant::now();
         Ok(())

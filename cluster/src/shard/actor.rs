@@ -12,6 +12,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::Submit;
 use super::hand_over::{HandOver, hand_over};
+use super::quota::Quotas;
 use super::rounds::Rounds;
 use super::waiters::Waiters;
 use crate::clock::ClockGuard;
@@ -41,6 +42,7 @@ pub(super) struct Actor {
     replica: Replica,
     guard: Arc<ClockGuard>,
     disk: Arc<DiskWatch>,
+    quotas: Arc<Quotas>,
     mailbox: mpsc::Receiver<Submit>,
     hand_overs: mpsc::Receiver<HandOver>,
     /// Taken from the mailbox, but too large for the last entry.
@@ -55,6 +57,7 @@ impl Actor {
         replica: Replica,
         guard: Arc<ClockGuard>,
         disk: Arc<DiskWatch>,
+        quotas: Arc<Quotas>,
         rounds: Rounds,
         mailbox: mpsc::Receiver<Submit>,
         hand_overs: mpsc::Receiver<HandOver>,
@@ -62,8 +65,18 @@ impl Actor {
         let mut expiry = interval(EXPIRY_INTERVAL);
         expiry.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let under_way = Arc::new(Semaphore::new(ENTRIES_UNDER_WAY));
-        let waiting = VecDeque::new();
-        Self { replica, guard, disk, mailbox, hand_overs, waiting, under_way, rounds, expiry }
+        Self {
+            replica,
+            guard,
+            disk,
+            quotas,
+            mailbox,
+            hand_overs,
+            waiting: VecDeque::new(),
+            under_way,
+            rounds,
+            expiry,
+        }
     }
 
     /// Runs until every handle to the shard is gone.
@@ -128,6 +141,7 @@ impl Actor {
         if self.disk.is_low() {
             self.refuse_new_claims(at).await;
         }
+        self.refuse_over_quota(at).await;
         let now = Instant::now();
         let (mut commands, mut waiters, mut bytes) = (Vec::new(), Waiters::default(), 0);
         while bytes < BATCH_BYTES_MAX
@@ -163,6 +177,32 @@ impl Actor {
                 submit.respond.send(Err(SubmitError::DiskFull));
             } else {
                 self.waiting.push_back(submit);
+            }
+        }
+    }
+
+    /// Refuses the claims that would make records for which their tenants have no room left.
+    async fn refuse_over_quota(&mut self, at: Timestamp) {
+        let quotas = Arc::clone(&self.quotas);
+        let mut crowded = quotas.crowded(&self.waiting);
+        if crowded.is_empty() {
+            return;
+        }
+        let commands = self.waiting.iter().map(|submit| &submit.command);
+        let claimed = commands.filter(|command| crowded.concerns(command));
+        let names = claimed.map(|command| command.name().clone()).collect();
+        let Ok(standings) = self.replica.standings(at, names).await else { return };
+        let mut standings = standings.into_iter();
+        for submit in std::mem::take(&mut self.waiting) {
+            let standing = match crowded.concerns(&submit.command) {
+                true => standings.next(),
+                false => None,
+            };
+            match standing {
+                Some(standing) if !crowded.admits(&submit.command, standing) => {
+                    submit.respond.send(Err(SubmitError::QuotaExceeded));
+                }
+                _ => self.waiting.push_back(submit),
             }
         }
     }

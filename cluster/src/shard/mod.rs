@@ -5,6 +5,7 @@
 
 mod actor;
 mod hand_over;
+mod quota;
 mod rounds;
 mod waiters;
 
@@ -18,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use self::actor::Actor;
 use self::hand_over::HandOver;
 pub use self::hand_over::NotMoved;
+pub(crate) use self::quota::Quotas;
 pub(crate) use self::rounds::Rounds;
 pub(crate) use self::waiters::Respond;
 use crate::clock::ClockGuard;
@@ -70,13 +72,14 @@ impl ShardHandle {
         replica: Replica,
         guard: Arc<ClockGuard>,
         disk: Arc<DiskWatch>,
+        quotas: Arc<Quotas>,
         admission: Admission,
         rounds: Rounds,
     ) -> Self {
         let (mailbox, queue) = mpsc::channel(MAILBOX_MAX);
         // One at a time: whoever comes second would ask a node that leads no more.
         let (hand_overs, asked) = mpsc::channel(1);
-        tokio::spawn(Actor::new(replica.clone(), guard, disk, rounds, queue, asked).run());
+        tokio::spawn(Actor::new(replica.clone(), guard, disk, quotas, rounds, queue, asked).run());
         Self { replica, mailbox, hand_overs, admission }
     }
 

@@ -45,6 +45,7 @@ mod keys;
 mod recent;
 mod shard;
 mod survey;
+mod tally;
 mod view;
 
 use std::fs::{self, File};
@@ -62,13 +63,15 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub(crate) use self::batch::WriteBatch;
-pub(crate) use self::install::Installer;
+pub(crate) use self::install::{Derived, Installer};
 pub(crate) use self::keys::Index;
 pub(crate) use self::shard::ShardRecords;
+pub(crate) use self::tally::{Share, Tally};
 pub(crate) use self::view::{Chunk, RecordsView};
 
 use self::flusher::{Bell, Flusher, Shards};
 use self::shard::Shard;
+use self::tally::Sums;
 use crate::codec::CodecError;
 use crate::error::StartError;
 use crate::placement::ShardId;
@@ -128,6 +131,7 @@ pub(crate) struct Records {
 struct Store {
     database: Database,
     keyspace: Keyspace,
+    sums: Sums,
 }
 
 /// Why records could not be read or changed. All but `Chunk` and `Replaced` mean that the replica
@@ -190,6 +194,16 @@ impl Records {
         ShardRecords::new(shards.entry(shard).or_insert_with(new).clone())
     }
 
+    /// What the records of `group` come to, over all shards of the node.
+    pub(crate) fn tally(&self, group: &[u8]) -> Tally {
+        self.store.sums.of(group)
+    }
+
+    /// What the records of all groups come to that `counts` chooses, over all shards of the node.
+    pub(crate) fn tally_over(&self, counts: impl Fn(&[u8]) -> bool) -> Tally {
+        self.store.sums.over(counts)
+    }
+
     /// Resolves when what is committed can no longer be handed to the engine: the node must stop.
     pub(crate) async fn failed(&self) -> Arc<RecordsError> {
         self.flusher.failed().await
@@ -220,7 +234,7 @@ impl Store {
             .worker_threads(THREADS)
             .open()?;
         let keyspace = database.keyspace("shards", options)?;
-        Ok(Self { database, keyspace })
+        Ok(Self { database, keyspace, sums: Sums::default() })
     }
 
     /// Makes every batch committed so far durable.

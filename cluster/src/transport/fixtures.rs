@@ -92,6 +92,7 @@ pub(super) fn config(id: u64, peers: &[(u64, SocketAddr)]) -> NodeConfig {
         peers: peers.iter().map(peer).collect(),
         shards: 16,
         secret: secret(1),
+        quotas: Default::default(),
         naming: [7; 32],
     }
 }

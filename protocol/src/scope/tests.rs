@@ -53,6 +53,7 @@ fn a_name_gives_back_what_it_was_made_of() {
         let name = name("acme", sub_account, credential, operation, "k-1");
         let (scope, key) = name.parts().expect("a name of ours");
         assert_eq!((scope.tenant.as_str(), key.as_str()), ("acme", "k-1"));
+        assert_eq!(name.tenant(), Some("acme"));
         assert_eq!(scope.sub_account, sub_account);
         assert_eq!(
             (scope.credential.as_deref(), scope.operation.as_deref()),
@@ -66,7 +67,9 @@ fn a_name_gives_back_what_it_was_made_of() {
         assert_eq!(RecordName::from_bytes(longer).parts(), None);
     }
     let huge = [&[1][..], &[255; 40]].concat();
-    assert_eq!(RecordName::from_bytes(huge).parts(), None);
+    let huge = RecordName::from_bytes(huge);
+    assert_eq!((huge.parts(), huge.tenant()), (None, None));
+    assert_eq!(RecordName::from_bytes(vec![]).tenant(), None);
 }
 
 #[test]

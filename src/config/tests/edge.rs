@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use cluster::Quota;
+
 use super::*;
 
 #[test]
@@ -18,6 +20,35 @@ fn a_rate_limit_needs_a_rate_and_may_have_a_burst() {
     assert_refused("rate_limit = { per_second = 1000001 }", "out-of-range");
     assert_refused("rate_limit = { per_second = 1, burts = 2 }", "unknown-name");
     assert_refused("rate_limit = 5", "wrong-type");
+}
+
+#[test]
+fn a_quota_limits_keys_or_bytes_of_one_tenant() {
+    let tenant = |name: &str, more: &str| {
+        format!("[[tenant]]\nname = \"{name}\"\ncredentials = []\n{more}\n")
+    };
+    let of = |more: &str| {
+        let text = tenant("a", more) + &tenant("b", "");
+        policy(&text).unwrap().quotas().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(of(""), []);
+    let only = |records, bytes| [("a".to_owned(), Quota { records, bytes })];
+    let both = only(Some(1_000_000), Some(10 << 30));
+    assert_eq!(of("quota = { keys = 1000000, bytes = \"10GiB\" }"), both);
+    assert_eq!(of("quota = { keys = 5 }"), only(Some(5), None));
+    assert_eq!(of("quota = { bytes = \"1KiB\" }"), only(None, Some(1024)));
+    for (more, rule) in [
+        ("quota = {}", "missing"),
+        ("quota = { keys = 0 }", "out-of-range"),
+        ("quota = { bytes = \"0B\" }", "wrong-value"),
+        ("quota = { bytes = 1024 }", "wrong-type"),
+        ("quota = { bytes = \"1024\" }", "wrong-unit"),
+        ("quota = { bytes = \"2PiB\" }", "out-of-range"),
+        ("quota = { kyes = 5, keys = 5 }", "unknown-name"),
+        ("quota = 5", "wrong-type"),
+    ] {
+        assert_refused(&tenant("a", more), rule);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::RecordsError;
 use super::keys::{Index, NAME_BYTES_MAX};
 use super::recent::Change;
 use super::shard::Shard;
+use super::tally::{Share, Shifts};
 
 /// Changes of one shard, committed all at once or not at all, also across a crash.
 ///
@@ -18,6 +19,7 @@ pub(crate) struct WriteBatch {
     shard: Arc<Shard>,
     generation: u32,
     changes: Vec<Change>,
+    tallies: Shifts,
     /// The earliest entry that is added to the due index.
     due_ms: Option<u64>,
 }
@@ -25,7 +27,7 @@ pub(crate) struct WriteBatch {
 impl WriteBatch {
     pub(super) fn new(shard: Arc<Shard>) -> Self {
         let generation = shard.current();
-        Self { shard, generation, changes: Vec::new(), due_ms: None }
+        Self { shard, generation, changes: Vec::new(), tallies: Shifts::default(), due_ms: None }
     }
 
     /// Sets the record of `name`.
@@ -54,6 +56,20 @@ impl WriteBatch {
         self.changes.push(Change::Entry(index, time_ms, checked(name), false));
     }
 
+    /// The tally that a record has a share in changes: `before` is what it had, `after` what it
+    /// has.
+    pub(crate) fn move_share(&mut self, before: Option<Share>, after: Option<Share>) {
+        if before == after {
+            return;
+        }
+        if let Some(share) = before {
+            self.tallies.remove(share);
+        }
+        if let Some(share) = after {
+            self.tallies.add(share);
+        }
+    }
+
     /// Sets the owner's bytes.
     pub(crate) fn set_meta(&mut self, meta: Vec<u8>) {
         self.changes.push(Change::Meta(meta.into()));
@@ -66,7 +82,7 @@ impl WriteBatch {
     /// `Replaced` when a snapshot was installed since the batch was begun: nothing was changed.
     /// After any other error nothing is committed any more.
     pub(crate) fn commit(self) -> Result<(), RecordsError> {
-        self.shard.commit(self.generation, self.changes)?;
+        self.shard.commit(self.generation, self.changes, self.tallies)?;
         if let Some(due_ms) = self.due_ms {
             self.shard.due.add(due_ms);
         }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::keys::{self, Index, NAME_BYTES_MAX};
 use super::shard::Shard;
+use super::tally::{Share, Shifts};
 use super::{Chunk, Head, RecordsError};
 use crate::codec::CodecError;
 
@@ -19,6 +20,16 @@ pub(crate) struct Installer {
     last: Option<Bytes>,
     /// Whether the last chunk was added.
     whole: bool,
+    tallies: Shifts,
+}
+
+/// What is stored of a record beside itself, made from it.
+#[derive(Debug)]
+pub(crate) struct Derived {
+    /// Where it stands in the indexes.
+    pub(crate) entries: Vec<(Index, u64)>,
+    /// What it adds to the tally of its group.
+    pub(crate) share: Share,
 }
 
 impl Installer {
@@ -33,10 +44,11 @@ impl Installer {
             }
             generation
         };
-        Self { shard, generation, last: None, whole: false }
+        Self { shard, generation, last: None, whole: false, tallies: Shifts::default() }
     }
 
-    /// Adds the records of the next chunk. `indexed` says where a record stands in the indexes.
+    /// Adds the records of the next chunk. `derive` makes what is stored beside a name and its
+    /// record.
     ///
     /// # Errors
     /// `Chunk` when the chunk does not follow the one before, or holds what is no record; it is
@@ -44,22 +56,23 @@ impl Installer {
     pub(crate) fn add(
         &mut self,
         chunk: &Chunk,
-        indexed: impl Fn(&[u8]) -> Result<Vec<(Index, u64)>, CodecError>,
+        derive: impl Fn(&[u8], &[u8]) -> Result<Derived, CodecError>,
     ) -> Result<(), RecordsError> {
         if self.whole {
             return Err(RecordsError::Chunk("it follows the last one".to_owned()));
         }
         let (id, keyspace) = (self.shard.id, &self.shard.store.keyspace);
         let mut changes = self.shard.store.database.batch();
-        let mut last = self.last.as_ref();
+        let (mut last, mut shares) = (self.last.as_ref(), Vec::with_capacity(chunk.entries.len()));
         for (name, record) in &chunk.entries {
             if last.is_some_and(|last| last >= name) || name.len() > NAME_BYTES_MAX {
                 return Err(RecordsError::Chunk("its names are out of order".to_owned()));
             }
             last = Some(name);
-            let entries =
-                indexed(record).map_err(|error| RecordsError::Chunk(error.to_string()))?;
-            for (index, time_ms) in entries {
+            let derived =
+                derive(name, record).map_err(|error| RecordsError::Chunk(error.to_string()))?;
+            shares.push(derived.share);
+            for (index, time_ms) in derived.entries {
                 let key = keys::index(index, id, self.generation, time_ms, name);
                 changes.insert(keyspace, key, []);
             }
@@ -74,6 +87,7 @@ impl Installer {
         }
         self.shard.store.slow_down();
         self.last = last.cloned();
+        shares.into_iter().for_each(|share| self.tallies.add(share));
         self.whole = chunk.next.is_none();
         Ok(())
     }
@@ -85,7 +99,7 @@ impl Installer {
     /// `Chunk` when the last chunk is missing, `Replaced` when another installation was begun:
     /// nothing was changed. After any other error it is unknown which records are in force, and
     /// nothing is committed any more.
-    pub(crate) fn finish(self, meta: &[u8]) -> Result<(), RecordsError> {
+    pub(crate) fn finish(mut self, meta: &[u8]) -> Result<(), RecordsError> {
         if !self.whole {
             return Err(RecordsError::Chunk("the last one is missing".to_owned()));
         }
@@ -97,11 +111,16 @@ impl Installer {
         // it puts in force. A sync more is cheap here, and does not rest on it.
         self.shard.store.sync()?;
         let head = Head { generation: self.generation, meta: Bytes::copy_from_slice(meta) };
+        let (id, keyspace) = (self.shard.id, &self.shard.store.keyspace);
         let mut changes = self.shard.store.database.batch();
-        changes.insert(&self.shard.store.keyspace, keys::head(self.shard.id), head.encode());
+        let tallies = std::mem::take(&mut self.tallies).tallies();
+        for (group, tally) in &tallies {
+            changes.insert(keyspace, keys::tally(id, self.generation, group), tally.encode());
+        }
+        changes.insert(keyspace, keys::head(id), head.encode());
         changes.commit()?;
         self.shard.store.sync()?;
-        self.shard.replace(&mut generations, self.generation);
+        self.shard.replace(&mut generations, self.generation, tallies);
         Ok(())
     }
 

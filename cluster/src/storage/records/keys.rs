@@ -6,6 +6,7 @@
 //! | `r`, shard (2), generation (4), name | a record, as its owner encodes it |
 //! | `d`, shard (2), generation (4), time in ms (8), name | nothing: the index of what is due |
 //! | `u`, shard (2), generation (4), time in ms (8), name | nothing: the index of what is unsettled |
+//! | `t`, shard (2), generation (4), group | a [`Tally`](super::Tally) |
 //!
 //! A *generation* of a shard's data is all that was written between two installed snapshots. The
 //! head says which is in force; keys of all others are waste, and swept.
@@ -27,6 +28,7 @@ const INDEX_NAME: usize = RECORD_NAME + 8;
 pub(super) enum Kind {
     Record,
     Index(Index),
+    Tally,
 }
 
 /// An index of records by a time.
@@ -39,14 +41,15 @@ pub(crate) enum Index {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 3] =
-        [Self::Index(Index::Due), Self::Index(Index::Unsettled), Self::Record];
+    pub(super) const ALL: [Self; 4] =
+        [Self::Index(Index::Due), Self::Index(Index::Unsettled), Self::Tally, Self::Record];
 
     const fn tag(self) -> u8 {
         match self {
             Self::Record => b'r',
             Self::Index(Index::Due) => b'd',
             Self::Index(Index::Unsettled) => b'u',
+            Self::Tally => b't',
         }
     }
 
@@ -111,6 +114,18 @@ pub(super) fn record_name(key: &[u8]) -> &[u8] {
     key.get(RECORD_NAME..).unwrap_or_default()
 }
 
+/// The key of a group's tally.
+pub(super) fn tally(shard: ShardId, generation: u32, group: &[u8]) -> Vec<u8> {
+    let mut key = Kind::Tally.start(shard, generation, group.len());
+    key.extend_from_slice(group);
+    key
+}
+
+/// The group in a tally's key.
+pub(super) fn tally_group(key: &[u8]) -> &[u8] {
+    record_name(key)
+}
+
 /// The key of a record in an index.
 ///
 /// # Panics
@@ -135,7 +150,7 @@ pub(super) fn index_parts(key: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_be_bytes(*time), name))
 }
 
-/// The shard and the generation of a record's or an index key; `None` when it is none.
+/// The shard and the generation of any key but a head's; `None` when it is none.
 pub(super) fn place(key: &[u8]) -> Option<(ShardId, u32)> {
     let (shard, rest) = key.get(1..)?.split_first_chunk()?;
     let generation = rest.first_chunk()?;

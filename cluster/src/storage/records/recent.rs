@@ -14,6 +14,7 @@ use fjall::{Keyspace, OwnedWriteBatch};
 
 use super::Head;
 use super::keys::{self, Index};
+use super::tally::Tally;
 use crate::placement::ShardId;
 
 /// What a change takes in memory beside its names and values, roughly.
@@ -35,6 +36,8 @@ pub(super) struct Changes {
     records: HashMap<Bytes, Option<Bytes>>,
     /// Entries of the indexes; `false` where one is removed.
     entries: BTreeMap<(Index, u64, Bytes), bool>,
+    /// Tallies by group; `None` where one is removed.
+    tallies: HashMap<Bytes, Option<Tally>>,
     /// The owner's bytes.
     meta: Option<Bytes>,
     bytes: usize,
@@ -44,6 +47,7 @@ pub(super) struct Changes {
 pub(super) enum Change {
     Record(Bytes, Option<Bytes>),
     Entry(Index, u64, Bytes, bool),
+    Tally(Bytes, Option<Tally>),
     Meta(Bytes),
 }
 
@@ -133,7 +137,8 @@ impl Recent {
 
 impl Changes {
     fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.entries.is_empty() && self.meta.is_none()
+        let Self { records, entries, tallies, meta, bytes: _ } = self;
+        records.is_empty() && entries.is_empty() && tallies.is_empty() && meta.is_none()
     }
 
     fn add(&mut self, change: Change) {
@@ -150,6 +155,12 @@ impl Changes {
             Change::Entry(index, time_ms, name, there) => {
                 let bytes = name.len() + CHANGE_OVERHEAD;
                 if self.entries.insert((index, time_ms, name), there).is_none() {
+                    self.bytes += bytes;
+                }
+            }
+            Change::Tally(group, tally) => {
+                let bytes = group.len() + CHANGE_OVERHEAD;
+                if self.tallies.insert(group, tally).is_none() {
                     self.bytes += bytes;
                 }
             }
@@ -171,6 +182,13 @@ impl Changes {
             match there {
                 true => batch.insert(keyspace, key, []),
                 false => batch.remove(keyspace, key),
+            }
+        }
+        for (group, tally) in &self.tallies {
+            let key = keys::tally(shard, generation, group);
+            match tally {
+                Some(tally) => batch.insert(keyspace, key, tally.encode()),
+                None => batch.remove(keyspace, key),
             }
         }
         if let Some(meta) = &self.meta {

@@ -1,6 +1,6 @@
 //! The records of one shard: reading, and which of the shard's data is in force.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,6 +13,7 @@ use super::due::DueFloor;
 use super::flusher::Bell;
 use super::keys::{self, Index, Kind};
 use super::recent::{Change, Recent};
+use super::tally::{Shifts, Tallies, Tally};
 use super::view::RecordsView;
 use super::{Head, Installer, RecordsError, Store, WriteBatch};
 use crate::codec;
@@ -44,6 +45,8 @@ pub(super) struct Shard {
     flushed: Notify,
     bell: Arc<Bell>,
     pub(super) due: DueFloor,
+    /// Changes only while `recent` is locked.
+    tallies: Tallies,
     sweep: Mutex<Option<Sweep>>,
 }
 
@@ -56,6 +59,14 @@ pub(super) struct Generations {
     /// Being received.
     pub(super) installing: Option<u32>,
     /// To be swept.
+    pub(super) garbage: VecDeque<u32>,
+}
+
+/// Which generations of a shard are stored.
+#[derive(Default)]
+pub(super) struct Stored {
+    pub(super) current: u32,
+    pub(super) newest: u32,
     pub(super) garbage: VecDeque<u32>,
 }
 
@@ -186,16 +197,16 @@ impl ShardRecords {
 impl Shard {
     /// A shard of which nothing is stored.
     pub(super) fn new(store: Store, id: ShardId, bell: Arc<Bell>) -> Self {
-        Self::recovered(store, id, bell, 0, 0, VecDeque::new())
+        let tallies = Tallies::none(store.sums.clone());
+        Self::recovered(store, id, bell, tallies, Stored::default())
     }
 
     pub(super) fn recovered(
         store: Store,
         id: ShardId,
         bell: Arc<Bell>,
-        current: u32,
-        newest: u32,
-        garbage: VecDeque<u32>,
+        tallies: Tallies,
+        Stored { current, newest, garbage }: Stored,
     ) -> Self {
         Self {
             store,
@@ -206,6 +217,7 @@ impl Shard {
             flushed: Notify::new(),
             bell,
             due: DueFloor::new(),
+            tallies,
             sweep: Mutex::new(None),
         }
     }
@@ -223,7 +235,12 @@ impl Shard {
     }
 
     /// Takes changes that were made for `generation`.
-    pub(super) fn commit(&self, generation: u32, changes: Vec<Change>) -> Result<(), RecordsError> {
+    pub(super) fn commit(
+        &self,
+        generation: u32,
+        changes: Vec<Change>,
+        tallies: Shifts,
+    ) -> Result<(), RecordsError> {
         let large = {
             let mut recent = self.recent();
             if recent.failed() {
@@ -233,6 +250,8 @@ impl Shard {
                 return Err(RecordsError::Replaced);
             }
             recent.add(changes);
+            let tallies = self.tallies.shift(tallies);
+            recent.add(tallies.into_iter().map(|(group, tally)| Change::Tally(group, tally)));
             recent.bytes() > RECENT_LARGE
         };
         if large {
@@ -331,12 +350,18 @@ impl Shard {
         bytes.map(|bytes| Head::decode(&bytes)).transpose()
     }
 
-    /// Puts `generation` in force; what was so far is garbage.
-    pub(super) fn replace(&self, generations: &mut Generations, generation: u32) {
+    /// Puts `generation` in force, whose records come to `tallies`; what was so far is garbage.
+    pub(super) fn replace(
+        &self,
+        generations: &mut Generations,
+        generation: u32,
+        tallies: HashMap<Bytes, Tally>,
+    ) {
         generations.garbage.push_back(self.current());
         generations.installing = None;
         let mut recent = self.recent();
         recent.clear();
+        self.tallies.replace(tallies);
         self.current.store(generation, Ordering::Release);
         drop(recent);
         self.due.reset();

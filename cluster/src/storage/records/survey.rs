@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::flusher::Bell;
 use super::keys::{self, Kind};
-use super::shard::Shard;
+use super::shard::{Shard, Stored};
+use super::tally::Tallies;
 use super::{Head, RecordsError, Store};
 use crate::placement::ShardId;
 
@@ -38,10 +39,12 @@ pub(super) fn shards(
         let current = found.current;
         let garbage: VecDeque<_> =
             found.generations.into_iter().filter(|generation| *generation != current).collect();
-        let bell = Arc::clone(bell);
-        (id, Arc::new(Shard::recovered(store.clone(), id, bell, current, newest, garbage)))
+        let tallies = Tallies::stored(store, id, current, store.sums.clone())?;
+        let stored = Stored { current, newest, garbage };
+        let shard = Shard::recovered(store.clone(), id, Arc::clone(bell), tallies, stored);
+        Ok((id, Arc::new(shard)))
     });
-    Ok(shards.collect())
+    shards.collect()
 }
 
 /// Notes the generations that have keys of `kind`, by one look-up for each.

@@ -8,6 +8,7 @@ mod recent;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
@@ -261,11 +262,14 @@ impl Model {
             0 | 1 => {
                 let record = vec![rng.random(); rng.random_range(0..3000)];
                 batch.put(name.as_bytes(), record.to_vec());
-                self.records.insert(name, record);
+                let after = Some(share(&name, &record));
+                let before = self.records.insert(name.clone(), record);
+                batch.move_share(before.map(|record| share(&name, &record)), after);
             }
             2 => {
                 batch.remove(name.as_bytes());
-                self.records.remove(&name);
+                let before = self.records.remove(&name);
+                batch.move_share(before.map(|record| share(&name, &record)), None);
             }
             3 => {
                 batch.put_index(Index::Due, time, name.as_bytes());
@@ -287,6 +291,27 @@ impl Model {
         assert_eq!(due(shard, until, limit), expected.cloned().collect::<Vec<_>>());
         assert_eq!(shard.meta().unwrap().unwrap_or_default(), self.meta);
     }
+}
+
+/// Records are tallied by the last digit of their names.
+fn share(name: &str, record: &[u8]) -> Share {
+    let group = name.as_bytes()[name.len() - 1..].to_vec();
+    Share { group: group.into(), bytes: record.len() as u64 }
+}
+
+/// Asserts that the tallies are those of what all shards must hold.
+fn check_tallies(models: &[Model], records: &Records) {
+    let mut expected: BTreeMap<Bytes, Tally> = BTreeMap::new();
+    for (name, record) in models.iter().flat_map(|model| &model.records) {
+        let Share { group, bytes } = share(name, record);
+        let tally = expected.entry(group).or_default();
+        *tally = Tally { records: tally.records + 1, bytes: tally.bytes + bytes };
+    }
+    for group in (b'0'..=b'9').map(|digit| [digit]) {
+        assert_eq!(records.tally(&group), expected.get(&group[..]).copied().unwrap_or_default());
+    }
+    let all: u64 = expected.values().map(|tally| tally.records).sum();
+    assert_eq!(records.tally_over(|_| true).records, all);
 }
 
 #[test]
@@ -316,6 +341,7 @@ fn a_random_run_agrees_with_a_plain_map() {
         if round % 80 == 79 {
             fixture = fixture.reopened();
         }
+        check_tallies(&models, &fixture.records);
     }
     for (index, model) in models.iter().enumerate() {
         model.check(&mut rng, &fixture.records.shard(ShardId(index as u16)));

@@ -14,6 +14,7 @@ fn write(shard: &ShardRecords, number: u64, bytes: usize) {
         batch.put(format!("own-{number}").as_bytes(), vec![0xAB; bytes]);
         batch.put(b"counter", number.to_be_bytes().to_vec());
         batch.put_index(Index::Due, number, b"x");
+        batch.move_share(None, Some(Share { group: "own".into(), bytes: 3 }));
         batch.set_meta(number.to_be_bytes().to_vec());
     });
     shard.flush().unwrap();
@@ -68,6 +69,7 @@ fn a_torn_journal_leaves_a_prefix_with_everything_synced() {
         tear.apply(&torn);
         let records = Records::open(&torn).unwrap_or_else(|error| panic!("{tear:?}: {error}"));
         let last = prefix(&records.shard(SHARD));
+        assert_eq!(records.tally(b"own"), Tally { records: last, bytes: 3 * last }, "{tear:?}");
         assert!(last >= 20, "{tear:?}: batch 20 was synced, and {last} is the last");
         (least, most) = (least.min(last), most.max(last));
     }
@@ -167,6 +169,7 @@ fn a_killed_process_leaves_a_prefix_with_everything_synced() {
         child.wait().unwrap();
         let records = Records::open(&dir).unwrap();
         let last = prefix(&records.shard(SHARD));
+        assert_eq!(records.tally(b"own").records, last, "round {round}");
         assert!(last >= synced, "round {round}: {synced} was synced, and {last} is the last");
     }
     assert!(synced >= 4 * 5 * 16, "the rounds began anew instead of going on: {synced}");

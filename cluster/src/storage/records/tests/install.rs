@@ -19,13 +19,25 @@ fn indexed(record: &[u8]) -> Result<Vec<(Index, u64)>, CodecError> {
     Ok([(Index::Due, time)].into_iter().chain(unsettled).collect())
 }
 
+/// What is derived from a record: half of them are in one group, half in the other.
+fn derived(name: &[u8], record: &[u8]) -> Result<Derived, CodecError> {
+    Ok(Derived { entries: indexed(record)?, share: share(name, record) })
+}
+
+fn share(name: &[u8], record: &[u8]) -> Share {
+    let group = name.last().map_or(0, |last| last % 2);
+    Share { group: vec![group].into(), bytes: record.len() as u64 }
+}
+
 /// Gives the shard `count` records, each due at its number times `factor`.
 fn fill(shard: &ShardRecords, count: u64, factor: u64, meta: &str) {
     for first in (0..count).step_by(10) {
         commit(shard, |batch| {
             for number in first..count.min(first + 10) {
                 let (name, time) = (format!("n-{number:04}"), number * factor);
-                batch.put(name.as_bytes(), time.to_string().as_bytes().to_vec());
+                let record = time.to_string();
+                batch.move_share(None, Some(share(name.as_bytes(), record.as_bytes())));
+                batch.put(name.as_bytes(), record.into_bytes());
                 for (index, time) in indexed(time.to_string().as_bytes()).unwrap() {
                     batch.put_index(index, time, name.as_bytes());
                 }
@@ -52,6 +64,21 @@ fn assert_filled(shard: &ShardRecords, count: u64, factor: u64, meta: &str) {
     assert_eq!(unsettled(shard, None, usize::MAX), even.collect::<Vec<_>>());
 }
 
+/// Asserts what the groups of [`share`] come to when a store holds what [`fill`] gave it and no
+/// more.
+fn assert_tallied(records: &Records, count: u64, factor: u64) {
+    let mut expected = [Tally::default(); 2];
+    for number in 0..count {
+        let group = &mut expected[usize::from(format!("n-{number:04}").as_bytes()[5] % 2)];
+        group.records += 1;
+        group.bytes += (number * factor).to_string().len() as u64;
+    }
+    assert_eq!([records.tally(&[0]), records.tally(&[1])], expected);
+    let all = records.tally_over(|_| true);
+    assert_eq!(all.records, count, "no other group has any");
+    assert_eq!(all.bytes, expected[0].bytes + expected[1].bytes);
+}
+
 fn chunks(view: &RecordsView, bytes_max: usize) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
     loop {
@@ -73,7 +100,7 @@ fn receive(view: &RecordsView, shard: &ShardRecords, bytes_max: usize) -> Instal
     for chunk in chunks(view, bytes_max) {
         let mut bytes = Vec::new();
         chunk.encode_into(&mut bytes);
-        installer.add(&Chunk::decode(&bytes).unwrap(), indexed).unwrap();
+        installer.add(&Chunk::decode(&bytes).unwrap(), derived).unwrap();
     }
     installer
 }
@@ -226,15 +253,19 @@ fn an_installation_without_an_end_changes_nothing_and_is_swept() {
     let image = images::image(&fixture.folder.path().join("records"));
     let crashed = Records::open(&image.path().join("records")).unwrap();
     assert_filled(&crashed.shard(SHARD), 20, 7, "old");
+    assert_tallied(&crashed, 20, 7);
     let installer = receive(&view, &crashed.shard(SHARD), 64);
     sweep(&crashed);
     assert_eq!(stored_keys(&crashed), 2 * (20 + 50), "what is being received is no garbage");
+    assert_tallied(&crashed, 20, 7);
     installer.finish(b"sent").unwrap();
+    assert_tallied(&crashed, 50, 3);
     sweep(&crashed);
     assert_eq!(stored_keys(&crashed), 2 * 50);
     assert_filled(&crashed.shard(SHARD), 50, 3, "sent");
     fixture = Fixture { folder: image, records: crashed }.reopened();
     assert_filled(&fixture.shard(), 50, 3, "sent");
+    assert_tallied(&fixture.records, 50, 3);
 }
 
 #[test]
@@ -259,9 +290,11 @@ fn a_crash_at_any_moment_leaves_the_old_records_or_the_new() {
         if shard.meta().unwrap().unwrap() == "old" {
             assert_eq!(new, 0, "a later crash left an older state");
             assert_filled(&shard, 20, 7, "old");
+            assert_tallied(&records, 20, 7);
             old += 1;
         } else {
             assert_filled(&shard, 30, 3, "sent");
+            assert_tallied(&records, 30, 3);
             new += 1;
         }
         let kept = if new == 0 { 20 } else { 30 };
@@ -279,14 +312,16 @@ fn what_began_before_an_installation_ends_with_it() {
     let (_source, view) = source(30, 3);
     let mut stale = shard.batch();
     stale.put(b"n-0000", b"0".to_vec());
+    stale.move_share(None, Some(share(b"n-0000", b"0")));
     stale.set_meta(b"stale".to_vec());
     let mut first = receive(&view, &shard, 64);
     let second = receive(&view, &shard, 64);
-    refused(first.add(&Chunk { entries: vec![], next: None }, indexed), "follows the last");
+    refused(first.add(&Chunk { entries: vec![], next: None }, derived), "follows the last");
     refused(first.finish(b"first"), "replaced");
     second.finish(b"sent").unwrap();
     refused(stale.commit(), "replaced");
     assert_filled(&shard, 30, 3, "sent");
+    assert_tallied(&fixture.records, 30, 3);
     sweep(&fixture.records);
     assert_eq!(stored_keys(&fixture.records), 2 * 30);
 }
@@ -298,27 +333,27 @@ fn chunks_that_do_not_follow_each_other_are_refused() {
     let (_source, view) = source(30, 3);
     let chunks = chunks(&view, 64);
     let mut installer = shard.begin_install().unwrap();
-    installer.add(&chunks[0], indexed).unwrap();
-    installer.add(&chunks[1], indexed).unwrap();
-    refused(installer.add(&chunks[1], indexed), "out of order");
-    refused(installer.add(&chunks[0], indexed), "out of order");
+    installer.add(&chunks[0], derived).unwrap();
+    installer.add(&chunks[1], derived).unwrap();
+    refused(installer.add(&chunks[1], derived), "out of order");
+    refused(installer.add(&chunks[0], derived), "out of order");
     let entries = |names: &[&'static str], record: &'static str| {
         let entry = |name: &&'static str| (Bytes::from(*name), Bytes::from(record));
         Chunk { entries: names.iter().map(entry).collect(), next: None }
     };
-    refused(installer.add(&entries(&["z", "y"], "1"), indexed), "out of order");
-    refused(installer.add(&entries(&["z"], "no record"), indexed), "record is not valid");
+    refused(installer.add(&entries(&["z", "y"], "1"), derived), "out of order");
+    refused(installer.add(&entries(&["z"], "no record"), derived), "record is not valid");
     let long = Bytes::from(vec![b'z'; keys::NAME_BYTES_MAX + 1]);
     let long = Chunk { entries: vec![(long, Bytes::from("1"))], next: None };
-    refused(installer.add(&long, indexed), "out of order");
+    refused(installer.add(&long, derived), "out of order");
     for chunk in &chunks[2..] {
-        installer.add(chunk, indexed).unwrap();
+        installer.add(chunk, derived).unwrap();
     }
     installer.finish(b"sent").unwrap();
     assert_filled(&shard, 30, 3, "sent");
 
     let mut half = shard.begin_install().unwrap();
-    half.add(&chunks[0], indexed).unwrap();
+    half.add(&chunks[0], derived).unwrap();
     refused(half.finish(b"half"), "last one is missing");
     assert_filled(&shard, 30, 3, "sent");
 }
@@ -328,7 +363,7 @@ fn a_record_that_is_never_due_has_no_index_entry() {
     let fixture = Fixture::new();
     let mut installer = fixture.shard().begin_install().unwrap();
     let entries = vec![(Bytes::from("a"), Bytes::from("never")), (Bytes::from("b"), "7".into())];
-    installer.add(&Chunk { entries, next: None }, indexed).unwrap();
+    installer.add(&Chunk { entries, next: None }, derived).unwrap();
     installer.finish(b"").unwrap();
     assert_eq!(due(&fixture.shard(), u64::MAX, 10), [(7, "b".to_owned())]);
 }
@@ -378,8 +413,10 @@ fn a_sweep_does_a_bounded_part_at_a_time() {
     while inner.sweep(10).unwrap() {
         left.push(stored_keys(&fixture.records));
     }
-    assert_eq!(left, [50, 40, 30, 25, 25, 25, 15, 5]);
+    assert_eq!(left, [50, 40, 30, 25, 25, 25, 25, 15, 5]);
     let of_unsettled = keys::Kind::Index(Index::Unsettled).all();
-    assert_eq!(fixture.records.store.keyspace.range(of_unsettled).count(), 0);
+    for swept in [of_unsettled, keys::Kind::Tally.all()] {
+        assert_eq!(fixture.records.store.keyspace.range(swept).count(), 0);
+    }
     assert_eq!(stored_keys(&fixture.records), 0);
 }
