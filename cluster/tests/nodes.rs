@@ -239,6 +239,19 @@ async fn one_node_alone_decides_and_remembers_after_a_restart() {
     }
 }
 
+/// It may have sent entries that its own disk never had: in the same term it would propose others
+/// under their ids.
+#[tokio::test]
+async fn a_leader_that_comes_back_does_not_go_on_in_its_old_term() {
+    let mut cluster = Cluster::started(1, 1).await;
+    let term = |cluster: &Cluster| replica(cluster.node(0)).term;
+    let before = term(&cluster);
+    cluster.stop(0).await;
+    cluster.start(0).await.unwrap();
+    cluster.ready().await;
+    assert!(term(&cluster) > before, "it leads in term {before} again");
+}
+
 #[tokio::test]
 async fn every_node_gives_the_same_verdict() {
     let cluster = Cluster::started(3, 16).await;

@@ -444,6 +444,10 @@ fn config() -> Result<Arc<Config>, StartError> {
         notification_channel_size: Some(QUEUE_MAX),
         state_machine_channel_size: Some(QUEUE_MAX),
         enable_pre_vote: Some(true),
+        // A leader sends entries before its own disk has them. One that went on in the same term
+        // after a crash could propose others under the same ids, and nobody would ever tell them
+        // apart.
+        enable_leader_restore: Some(false),
         ..Config::default()
     };
     config.validate().map(Arc::new).map_err(|error| StartError::Engine(error.to_string()))
