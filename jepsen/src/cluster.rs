@@ -306,7 +306,8 @@ async fn peers(
         let mut address = addresses[index][0];
         if let Some(links) = links.filter(|_| peer != node) {
             let target = address;
-            let listener = TcpListener::bind((target.ip(), 0)).await?;
+            // Not on the node's own address, where its other ports wait to be taken.
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             address = listener.local_addr()?;
             tokio::spawn(links.clone().serve(listener, node, peer, target));
         }

@@ -50,6 +50,8 @@ pub enum Fault {
     IsolateLeader,
     /// Nothing of one node reaches another, but the other way it does.
     OneWay,
+    /// The leader hears nothing of the others, who hear it.
+    DeafLeader,
     /// Two nodes do not reach each other, the third reaches both.
     Bridge,
     /// A partition that comes and goes.
@@ -100,7 +102,7 @@ pub enum Fault {
 }
 
 /// Every fault with its name on the command line.
-const NAMES: [(Fault, &str); 32] = [
+const NAMES: [(Fault, &str); 33] = [
     (Fault::Nothing, "nothing"),
     (Fault::KillOne, "kill-one"),
     (Fault::KillLeader, "kill-leader"),
@@ -110,6 +112,7 @@ const NAMES: [(Fault, &str); 32] = [
     (Fault::Isolate, "isolate"),
     (Fault::IsolateLeader, "isolate-leader"),
     (Fault::OneWay, "one-way"),
+    (Fault::DeafLeader, "deaf-leader"),
     (Fault::Bridge, "bridge"),
     (Fault::Flapping, "flapping"),
     (Fault::Shatter, "shatter"),
@@ -143,8 +146,8 @@ impl Fault {
 
     /// Whether it is about the leader, so that the cluster must have one for everything.
     pub fn is_about_the_leader(self) -> bool {
-        use Fault::{DiskFull, IsolateLeader, KillLeader, PauseLeader};
-        matches!(self, KillLeader | PauseLeader | IsolateLeader | DiskFull)
+        use Fault::{DeafLeader, DiskFull, IsolateLeader, KillLeader, PauseLeader};
+        matches!(self, KillLeader | PauseLeader | IsolateLeader | DeafLeader | DiskFull)
     }
 
     /// Whether nodes must keep their data on disks of their own.
@@ -298,7 +301,8 @@ async fn strike(ground: &mut Ground, fault: Fault) -> Result<bool, String> {
 /// For how long a fault lasts. Half of the partitions last long enough to see how those who have a
 /// majority go on.
 fn span(ground: &mut Ground, fault: Fault) -> Duration {
-    let partition = matches!(fault, Fault::Isolate | Fault::IsolateLeader | Fault::PacketsIsolate);
+    use Fault::{DeafLeader, Isolate, IsolateLeader, PacketsIsolate};
+    let partition = matches!(fault, Isolate | IsolateLeader | DeafLeader | PacketsIsolate);
     let most = if partition && ground.random.random_bool(0.5) { 9000 } else { 4500 };
     Duration::from_millis(ground.random.random_range(most - 2500..most))
 }

@@ -15,7 +15,7 @@ pub(super) async fn install(
     span: Duration,
 ) -> Result<Installation, Installation> {
     let victim = match fault {
-        Fault::IsolateLeader => ground.leader().await?,
+        Fault::IsolateLeader | Fault::DeafLeader => ground.leader().await?,
         _ => ground.any(),
     };
     let others = Ground::others(victim);
@@ -27,6 +27,11 @@ pub(super) async fn install(
             format!("cut off {} ({})", victim, REGIONS[usize::from(victim - 1)])
         }
         Fault::OneWay => one_way(ground, victim, &others),
+        Fault::DeafLeader => {
+            let cut = Weather { cut: true, ..Weather::default() };
+            others.iter().for_each(|other| links.set(*other, victim, cut));
+            format!("{victim} hears nothing of the others")
+        }
         Fault::Bridge => {
             links.cut_between(&others[..1], &others[1..]);
             format!("cut {others:?} from each other, {victim} reaches both")
@@ -41,7 +46,10 @@ pub(super) async fn install(
             links.set_all(Weather { loss, ..Weather::default() });
             format!("lost {loss} of all packets")
         }
-        _ => delayed(ground, fault),
+        Fault::Delay40 => delayed(ground, 40),
+        Fault::Delay80 => delayed(ground, 80),
+        Fault::Delay150 => delayed(ground, 150),
+        other => return Err(Installation::Skipped(format!("{other} is no fault of the network"))),
     };
     Ok(Installation::Installed(said))
 }
@@ -75,12 +83,7 @@ async fn flap(ground: &mut Ground, victim: u8, span: Duration) -> String {
     format!("cut off {victim} {times} times")
 }
 
-fn delayed(ground: &Ground, fault: Fault) -> String {
-    let millis = match fault {
-        Fault::Delay40 => 40,
-        Fault::Delay80 => 80,
-        _ => 150,
-    };
+fn delayed(ground: &Ground, millis: u64) -> String {
     let delay = Duration::from_millis(millis);
     let weather = Weather { delay, jitter: delay / 4, ..Weather::default() };
     ground.cluster.links.set_all(weather);
