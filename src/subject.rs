@@ -33,6 +33,7 @@ pub(crate) enum What {
 }
 
 /// An HTTP request as it came.
+#[derive(Clone)]
 pub(crate) struct Described {
     /// The method.
     pub(crate) method: Method,

@@ -265,6 +265,17 @@ pub struct Operation {
     pub style: Style,
     /// What a repeat of a completed request is answered with.
     pub replay: ReplayMode,
+    /// Whether the gateway enforces any of this.
+    pub mode: Mode,
+}
+
+/// What the gateway does with an operation's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It protects them.
+    Enforce,
+    /// It passes all of them, and counts what it would have said.
+    Shadow,
 }
 
 /// How a key belongs to an operation.

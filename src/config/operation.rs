@@ -11,7 +11,9 @@ use protocol::record::{OnUnknown, Retention};
 use super::lint::{self, Budget, Downstream, Draft, UnknownText};
 use super::profile::{self, Profile};
 use super::section::{Located, Section};
-use super::{Forward, Isolate, KeyScope, Operation, Route, compared, fields, natural, stored};
+use super::{
+    Forward, Isolate, KeyScope, Mode, Operation, Route, compared, fields, natural, stored,
+};
 
 /// The longest key that any operation may allow: names stay small enough to be kept in memory.
 pub(crate) const KEY_MAX: u64 = 1024;
@@ -109,7 +111,6 @@ pub(super) fn unlisted(section: &Section<'_>) -> Option<Operation> {
 
 /// Reads every setting before it gives up on one, so that all mistakes are found at once.
 fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option<Operation> {
-    refuse_unsupported(section);
     let forward = forward(section);
     let profile = profile::profile(section);
     let money = section.settled("money", section.flag("money"), false);
@@ -126,8 +127,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let fingerprint = compared::rules(section, headers.as_deref());
     let style = profile::style(section, profile);
     let replay = profile::replay(section, profile, &money);
-    let answer_within = section.duration("answer_within", ANSWER_MIN..=EXECUTION_MAX);
-    let answer_within = section.settled("answer_within", answer_within, Millis::from_secs(30));
+    let answer_within = answer_within(section);
     let max_snapshot = section.size("max_snapshot", SNAPSHOT_MAX);
     let max_snapshot = section.settled("max_snapshot", max_snapshot, ByteSize::kib(64));
     tenant_header_is_apart(section, forward.as_ref(), headers.as_deref());
@@ -135,6 +135,7 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
     let store = stored::statuses(section, idempotent, natural);
     let store_headers = stored::headers(section);
     let indeterminate_status = indeterminate_status(section);
+    let mode = mode(section);
     let isolate = isolate(section);
     let scope = scope(section, profile);
     let scope_by = fields::scope_by(section);
@@ -143,11 +144,12 @@ fn settings(section: &Section<'_>, name: String, route: Option<Route>) -> Option
         name,
         route,
         required: required?.value,
+        mode: mode?,
         natural_key: natural_key?,
         headers: headers?,
         key_max: draft.key_max.as_ref().map_or(draft.downstream_key_max(), |max| max.value),
         lease: draft.lease.value,
-        answer_within: answer_within?.value,
+        answer_within: answer_within?,
         max_execution: draft.max_execution.value,
         on_unknown: on_unknown(&draft),
         retention: draft.retention.value,
@@ -339,6 +341,17 @@ fn indeterminate_status(section: &Section<'_>) -> Option<StatusCode> {
     }
 }
 
+fn answer_within(section: &Section<'_>) -> Option<Millis> {
+    let within = section.duration("answer_within", ANSWER_MIN..=EXECUTION_MAX);
+    Some(section.settled("answer_within", within, Millis::from_secs(30))?.value)
+}
+
+fn mode(section: &Section<'_>) -> Option<Mode> {
+    let modes = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
+    let mode = section.choice("mode", &modes);
+    Some(section.settled("mode", mode, Mode::Enforce)?.value)
+}
+
 fn forward(section: &Section<'_>) -> Option<Forward> {
     let default = Forward { derived_key: false, tenant_header: None, authorization: true };
     let Some(table) = section.table("forward") else {
@@ -367,9 +380,4 @@ fn forward(section: &Section<'_>) -> Option<Forward> {
 /// Whether a header says nothing else already.
 pub(super) fn is_free_header(name: &HeaderName) -> bool {
     !RESERVED.contains(&name.as_str())
-}
-
-/// Refuses what later versions honour.
-fn refuse_unsupported(section: &Section<'_>) {
-    section.only("mode", "enforce", &["shadow"]);
 }

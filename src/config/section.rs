@@ -158,18 +158,6 @@ impl<'a> Section<'a> {
             .is_some_and(|found| matches!(found.value, DeValue::String(text) if &**text == wanted))
     }
 
-    /// Takes only the one value that this version honours, `supported`.
-    pub(super) fn only(&self, name: &'static str, supported: &str, later: &[&str]) {
-        let mut choices = vec![(supported, true)];
-        choices.extend(later.iter().map(|word| (*word, false)));
-        if let Some(choice) = self.choice(name, &choices)
-            && !choice.value
-            && let Some(text) = self.text(name)
-        {
-            self.not_supported(name, &format!("\"{}\"", text.value));
-        }
-    }
-
     /// Takes a list only when it is empty, since this version honours nothing in it.
     pub(super) fn only_empty(&self, name: &'static str) {
         if self.texts(name).is_some_and(|texts| !texts.is_empty()) {

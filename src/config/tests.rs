@@ -218,7 +218,7 @@ fn the_smallest_downstream_limits_the_key() {
 
 #[test]
 fn what_is_not_honoured_yet_is_refused() {
-    assert_refused(&operation("mode = \"shadow\""), "not-supported");
+    assert_refused(&operation("mode = \"audit\""), "wrong-value");
     assert_refused("homes = [\"eu\"]", "not-supported");
     let tenant = |more: &str| format!("[[tenant]]\nname = \"a\"\ncredentials = []\n{more}\n");
     assert_refused(&tenant("home = \"eu\""), "not-supported");

@@ -33,6 +33,14 @@ pub const UPSTREAM_SECONDS: &str = "oncegate_gateway_upstream_seconds";
 /// `"no"`.
 pub const CLAIM_SECONDS: &str = "oncegate_gateway_claim_seconds";
 
+/// Requests of operations in shadow mode, by `operation` and by the `verdict` that would have been
+/// given: `new`, `replay`, the code of a problem, `keyless`, `keyless-twin`; or `unobserved`.
+pub const SHADOW: &str = "oncegate_gateway_shadow_total";
+
+/// Keys that shadow mode no longer knows, since it has seen too many others: repeats of them count
+/// as new.
+pub const SHADOW_FORGOTTEN: &str = "oncegate_gateway_shadow_forgotten_total";
+
 /// Claims that were answered from this process's own replica, without the log.
 pub const ANSWERED_HERE: &str = "oncegate_gateway_answered_here_total";
 
@@ -43,6 +51,8 @@ pub fn describe() {
     describe_counter!(RELEASED, "Protected requests that the upstream declared not executed");
     describe_counter!(PASSED, "Requests that went through unprotected");
     describe_counter!(ANSWERED_HERE, "Claims answered from this node's own replica");
+    describe_counter!(SHADOW, "Requests in shadow mode, by the verdict they would have got");
+    describe_counter!(SHADOW_FORGOTTEN, "Keys that shadow mode had no more room for");
     describe_gauge!(IN_FLIGHT, "Executions under way");
     describe_histogram!(
         UPSTREAM_SECONDS,
@@ -70,6 +80,15 @@ pub(crate) fn replayed() {
 
 pub(crate) fn released() {
     counter!(RELEASED).increment(1);
+}
+
+/// A request in shadow mode went by. Unlisted routes are one operation without a name.
+pub(crate) fn shadowed(operation: String, verdict: &'static str) {
+    counter!(SHADOW, "operation" => operation, "verdict" => verdict).increment(1);
+}
+
+pub(crate) fn shadow_forgotten() {
+    counter!(SHADOW_FORGOTTEN).increment(1);
 }
 
 pub(crate) fn passed() {

@@ -18,6 +18,7 @@ mod operations;
 mod pass;
 mod request;
 mod rest;
+mod shadow;
 mod upstream;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::response::Response;
+use bytes::Bytes;
 use http::header::HOST;
 use http::request::Parts;
 use protocol::command::Claim;
@@ -78,6 +80,7 @@ struct Shared<J> {
     upstream: Upstream,
     executions: Arc<Semaphore>,
     terms: Published,
+    shadow: shadow::Shadow,
 }
 
 impl<J: Judge> Gateway<J> {
@@ -89,9 +92,19 @@ impl<J: Judge> Gateway<J> {
         let upstream = Upstream::new(&settings.upstream, settings.upstream_tls.as_ref(), clock);
         let executions = Arc::new(Semaphore::new(EXECUTIONS_MAX as usize));
         let terms = Published::new(Some((&settings).into()));
-        let shared =
-            Shared { judge, policy, tenants, rates, settings, upstream, executions, terms };
-        Self { shared: Arc::new(shared) }
+        Self {
+            shared: Arc::new(Shared {
+                judge,
+                policy,
+                tenants,
+                rates,
+                settings,
+                upstream,
+                executions,
+                terms,
+                shadow: shadow::Shadow::default(),
+            }),
+        }
     }
 
     /// The gateway as what a [listener](crate::listener) serves.
@@ -127,6 +140,9 @@ impl<J: Judge> Gateway<J> {
         if let Err(refused) = request::refuse_hidden(&head.headers, matched.operation) {
             return style.render(refused);
         }
+        if shadow::is_on(matched.operation) && course.is_of_keys() {
+            return self.observe(head, body, &matched, client).await;
+        }
         if course == Course::Protect {
             let ignored = request::ignores_key(&head.headers, matched.operation);
             let echoed = request::echoed_key(&head.headers, matched.operation);
@@ -145,7 +161,34 @@ impl<J: Judge> Gateway<J> {
         }
         let caller = self.caller(client, None, matched.operation);
         let ignored = course == Course::PassIgnoringKey;
-        pass::pass(&self.shared.upstream, head, body, &caller, (style, ignored)).await
+        let upstream = &self.shared.upstream;
+        pass::pass::<J>(upstream, head, body, &caller, (style, ignored), None).await
+    }
+
+    /// Passes a request, and finds out what would have been said of it.
+    async fn observe(
+        &self,
+        head: Parts,
+        body: Body,
+        matched: &Matched<'_>,
+        client: IpAddr,
+    ) -> Response {
+        let style = matched.operation.style;
+        if let Err(refused) = self.admit_unprotected(&head).await {
+            return style.render(refused);
+        }
+        let described = Described {
+            method: head.method.clone(),
+            target: origin(&head),
+            headers: head.headers.clone(),
+            body: Bytes::new(),
+            limit: self.shared.settings.max_request_body.as_u64(),
+        };
+        let watch = shadow::Watch::new(self.clone(), described, self.identity(&head).await);
+        let body = shadow::tee(body, Arc::clone(&watch));
+        let caller = self.caller(client, None, matched.operation);
+        let upstream = &self.shared.upstream;
+        pass::pass(upstream, head, body, &caller, (style, false), Some(watch)).await
     }
 
     async fn protect(
@@ -169,9 +212,10 @@ impl<J: Judge> Gateway<J> {
         let caller = self.caller(client, Some(&identity.tenant), operation);
         let (target, headers) =
             (request::target(&head), forward::request_headers(&head.headers, &caller));
+        let described_target = origin(&head);
         let described = Described {
             method: head.method,
-            target: target.path_and_query().map_or("/", |target| target.as_str()).to_owned(),
+            target: described_target,
             headers: head.headers,
             body,
             limit,
@@ -272,6 +316,11 @@ impl<J: Judge> Gateway<J> {
             name,
         })
     }
+}
+
+/// The request's target as it is compared.
+fn origin(head: &Parts) -> String {
+    head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned()
 }
 
 /// The name of a request's record, and the key that the upstream gets; `sent`: the client's, unless

@@ -12,8 +12,17 @@ pub(crate) enum Course {
     Protect,
     /// It goes through untouched, and nothing is stored.
     Pass,
+    /// It goes through, though one with a key would be protected.
+    PassKeyless,
     /// It goes through although it brings a key, and its client is told that the key has no effect.
     PassIgnoringKey,
+}
+
+impl Course {
+    /// Whether the request is one that keys are for, and on a route that honours them.
+    pub(crate) fn is_of_keys(self) -> bool {
+        matches!(self, Self::Protect | Self::PassKeyless)
+    }
 }
 
 /// The operation that a request belongs to, and the course that it takes.
@@ -46,7 +55,8 @@ pub(crate) fn course<'a>(
         (true, false) if keyed => Course::PassIgnoringKey,
         (true, false) => Course::Pass,
         (false, _) if matched.listed && matched.operation.required => Course::Protect,
-        (false, _) => Course::Pass,
+        (false, true) => Course::PassKeyless,
+        (false, false) => Course::Pass,
     };
     (matched, course)
 }

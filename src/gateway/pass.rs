@@ -1,6 +1,7 @@
 //! Requests that go through unprotected: streamed in both directions, never sent twice.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -12,8 +13,10 @@ use http::{Method, Request};
 use tokio::time::timeout;
 
 use super::forward::{self, Caller, STATUS, answer_headers};
+use super::shadow::Watch;
 use super::upstream::{Connection, Reply, SendError, Unreachable, Upstream};
 use super::{metrics, request};
+use crate::judge::Judge;
 use crate::problem::{Code, Problem, Style};
 
 /// How long an upstream may take to begin its answer: longer than the long polls in use. After the
@@ -31,12 +34,14 @@ enum Failure {
 
 /// Sends a request on and answers with what the upstream says, or with a problem of this style.
 /// `key_ignored`: the request brought a key, and its client must learn that it had no effect.
-pub(crate) async fn pass(
+/// `watch` is told what becomes of the request.
+pub(crate) async fn pass<J: Judge>(
     upstream: &Upstream,
     head: Parts,
     body: Body,
     caller: &Caller<'_>,
     (style, key_ignored): (Style, bool),
+    watch: Option<Arc<Watch<J>>>,
 ) -> Response {
     metrics::passed();
     let mut outgoing = Request::new(body);
@@ -50,6 +55,9 @@ pub(crate) async fn pass(
         }
         Ok(answer) => {
             let (answer, body) = answer.into_parts();
+            if let Some(watch) = &watch {
+                watch.answered(&answer);
+            }
             let unsized_body = head.method == Method::HEAD;
             let body = if unsized_body { of_unknown_length() } else { Body::new(body) };
             let mut response = Response::new(body);
@@ -57,7 +65,13 @@ pub(crate) async fn pass(
             *response.headers_mut() = answer_headers(answer.headers);
             response
         }
-        Err(failure) => style.render(problem(&failure, &head.method)),
+        Err(failure) => {
+            let unsent = matches!(failure, Failure::Unreachable(_) | Failure::Unsent(_));
+            if let Some(watch) = watch.filter(|_| unsent) {
+                watch.unsent();
+            }
+            style.render(problem(&failure, &head.method))
+        }
     };
     if key_ignored {
         response.headers_mut().insert(STATUS, forward::IGNORED);

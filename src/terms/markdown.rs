@@ -27,6 +27,9 @@ impl Terms {
             page += &format!("\n## {title}\n\n{}\n\n", code(&route.join(" ")));
             page += &table(operation);
         }
+        for name in &self.not_honoured.operations {
+            page += &format!("\n## {name}\n\nKeys have no effect yet: they are only observed.\n");
+        }
         page.push_str("\n## Every other route\n\n");
         match &self.unlisted {
             Some(unlisted) => page += &table(unlisted),

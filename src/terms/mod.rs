@@ -14,7 +14,7 @@ use protocol::record::{OnUnknown, Retention};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::config::{GatewaySettings, Isolate, KeyScope, Operation, Policy, Protect};
+use crate::config::{GatewaySettings, Isolate, KeyScope, Mode, Operation, Policy, Protect};
 use crate::problem::Code;
 
 pub use page::{PATH, Published};
@@ -65,6 +65,9 @@ pub struct Terms {
 #[derive(Clone, Debug, Serialize)]
 struct NotHonoured {
     methods: [&'static str; 5],
+    /// Those that are only observed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    operations: Vec<String>,
     unlisted_routes: bool,
     marker: &'static str,
 }
@@ -174,7 +177,10 @@ struct Unknown {
 impl Terms {
     /// The terms by this policy; `limits`: those of the gateway, where it is known.
     pub fn of(policy: &Policy, limits: Option<Limits>) -> Self {
-        let keyed = policy.protect == Protect::Keyed;
+        let keyed = policy.protect == Protect::Keyed && policy.unlisted().mode == Mode::Enforce;
+        let operations = || policy.operations().iter();
+        let enforced = operations().filter(|operation| operation.mode == Mode::Enforce);
+        let shadowed = operations().filter(|operation| operation.mode == Mode::Shadow);
         Self {
             methods: METHODS,
             max_request_body_bytes: limits.map(|limits| limits.max_request_body.as_u64()),
@@ -182,10 +188,11 @@ impl Terms {
                 AnswersFrom::Application => "application",
                 AnswersFrom::Proxy => "proxy",
             }),
-            operations: policy.operations().iter().map(OperationTerms::of).collect(),
+            operations: enforced.map(OperationTerms::of).collect(),
             unlisted: keyed.then(|| OperationTerms::of(policy.unlisted())),
             not_honoured: NotHonoured {
                 methods: WITHOUT_EFFECT,
+                operations: shadowed.map(|operation| operation.name.clone()).collect(),
                 unlisted_routes: !keyed,
                 marker: "Idempotency-Status: ignored",
             },
@@ -231,6 +238,7 @@ impl OperationTerms {
             echo_key,
             style,
             replay,
+            mode: _,
         } = operation;
         let mismatch = |code| Refusal::by(code, Some(style.mismatch_status.as_u16()));
         let (per, other_operation) = match scope {

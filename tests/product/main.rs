@@ -33,5 +33,6 @@ mod retention;
 mod rules;
 mod scope;
 mod settling;
+mod shadow;
 mod startup;
 mod support;
