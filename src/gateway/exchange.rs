@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::forward::{self, Attempt, ForwardedKey, Protected};
 use super::keeping::Keeping;
 use super::metrics;
+use super::pace::Pace;
 use super::rest::Rest;
 use super::upstream::{Connection, Reply, SendError, Upstream};
 
@@ -136,6 +137,7 @@ pub(crate) fn send(
     let request = outgoing.under(attempt);
     async move {
         let started = Instant::now();
+        let timing = keeping.pace.as_ref().map(Pace::begin);
         let news = match connection.send(&upstream, request, Some(limit)).await {
             Ok(answer) => receive(answer, &keeping, attempt.attempt_no, &waiting).await,
             Err(SendError::Unsent { pooled, source, .. }) => {
@@ -147,6 +149,9 @@ pub(crate) fn send(
                 News::Broken
             }
         };
+        if let (Some(timing), News::Unsent { .. }) = (timing, &news) {
+            timing.forget();
+        }
         metrics::upstream(started.elapsed(), news.label());
         news
     }

@@ -1,5 +1,6 @@
 //! What an upstream's answer means, and what of it is kept.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
@@ -11,6 +12,7 @@ use protocol::response::{StoredBody, StoredHeader, StoredResponse};
 
 use super::exchange::{Answered, AnsweredBody};
 use super::forward::{OUTCOME, answer_headers};
+use super::pace::Pace;
 use crate::config::Operation;
 
 /// How long the body of an answer that is to be stored may take after its head. One of storable
@@ -18,7 +20,7 @@ use crate::config::Operation;
 const BUFFER_WAIT: Duration = Duration::from_secs(5);
 
 /// An operation's settings about answers.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Keeping {
     answers_from: AnswersFrom,
     store: StoreRules,
@@ -29,6 +31,8 @@ pub(crate) struct Keeping {
     pub(crate) buffer_wait: Duration,
     /// How long an execution may take.
     pub(crate) max_execution: Millis,
+    /// Where the time of executions is counted.
+    pub(crate) pace: Option<Arc<Pace>>,
 }
 
 impl Keeping {
@@ -40,7 +44,13 @@ impl Keeping {
             max_snapshot: operation.max_snapshot.as_u64(),
             buffer_wait: BUFFER_WAIT,
             max_execution: operation.max_execution,
+            pace: None,
         }
+    }
+
+    /// The same, with a place where the time of executions is counted.
+    pub(crate) fn paced(self, pace: Option<Arc<Pace>>) -> Self {
+        Self { pace, ..self }
     }
 
     /// What an answer with this head means.

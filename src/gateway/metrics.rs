@@ -41,6 +41,12 @@ pub const SHADOW: &str = "oncegate_gateway_shadow_total";
 /// as new.
 pub const SHADOW_FORGOTTEN: &str = "oncegate_gateway_shadow_forgotten_total";
 
+/// Seconds within which 99 of 100 executions of an `operation` were over lately.
+pub const EXECUTION_P99: &str = "oncegate_gateway_execution_p99_seconds";
+
+/// The operation's `max_execution`, which should be 1.5 times that.
+pub const EXECUTION_MAX: &str = "oncegate_gateway_execution_max_seconds";
+
 /// Claims that were answered from this process's own replica, without the log.
 pub const ANSWERED_HERE: &str = "oncegate_gateway_answered_here_total";
 
@@ -53,6 +59,8 @@ pub fn describe() {
     describe_counter!(ANSWERED_HERE, "Claims answered from this node's own replica");
     describe_counter!(SHADOW, "Requests in shadow mode, by the verdict they would have got");
     describe_counter!(SHADOW_FORGOTTEN, "Keys that shadow mode had no more room for");
+    describe_gauge!(EXECUTION_P99, "Time within which 99 of 100 executions were over lately");
+    describe_gauge!(EXECUTION_MAX, "Time that an execution may take");
     describe_gauge!(IN_FLIGHT, "Executions under way");
     describe_histogram!(
         UPSTREAM_SECONDS,
@@ -89,6 +97,13 @@ pub(crate) fn shadowed(operation: String, verdict: &'static str) {
 
 pub(crate) fn shadow_forgotten() {
     counter!(SHADOW_FORGOTTEN).increment(1);
+}
+
+/// The slowest hundredth of an operation's executions takes `p99` seconds and more, and may take
+/// `most`.
+pub(crate) fn paced(operation: &str, p99: f64, most: f64) {
+    gauge!(EXECUTION_P99, "operation" => operation.to_owned()).set(p99);
+    gauge!(EXECUTION_MAX, "operation" => operation.to_owned()).set(most);
 }
 
 pub(crate) fn passed() {

@@ -15,6 +15,7 @@ mod keeping;
 mod measure;
 pub mod metrics;
 mod operations;
+mod pace;
 mod pass;
 mod request;
 mod rest;
@@ -48,6 +49,7 @@ use forward::{Caller, ForwardedKey};
 use keeping::Keeping;
 use metrics::InFlight;
 use operations::Course;
+use pace::Paces;
 use request::SentKey;
 use upstream::Upstream;
 
@@ -81,6 +83,7 @@ struct Shared<J> {
     executions: Arc<Semaphore>,
     terms: Published,
     shadow: shadow::Shadow,
+    paces: Paces,
 }
 
 impl<J: Judge> Gateway<J> {
@@ -89,6 +92,7 @@ impl<J: Judge> Gateway<J> {
         let clock = judge.clone();
         let clock: BootClock = Arc::new(move || clock.boot());
         let rates = RateLimits::new(&policy, Arc::clone(&clock));
+        let paces = Paces::new(&policy, &clock);
         let upstream = Upstream::new(&settings.upstream, settings.upstream_tls.as_ref(), clock);
         let executions = Arc::new(Semaphore::new(EXECUTIONS_MAX as usize));
         let terms = Published::new(Some((&settings).into()));
@@ -103,6 +107,7 @@ impl<J: Judge> Gateway<J> {
                 executions,
                 terms,
                 shadow: shadow::Shadow::default(),
+                paces,
             }),
         }
     }
@@ -243,7 +248,8 @@ impl<J: Judge> Gateway<J> {
             subject,
             answer_within: operation.answer_within,
             outgoing,
-            keeping: Keeping::new(operation, self.shared.settings.answers_from),
+            keeping: Keeping::new(operation, self.shared.settings.answers_from)
+                .paced(self.shared.paces.of(&operation.name)),
             terms: terms(operation),
             waiting,
         };

@@ -23,6 +23,7 @@ mod keys;
 mod leading;
 mod leases;
 mod natural_keys;
+mod pace;
 mod policies;
 mod profiles;
 mod published;
