@@ -208,6 +208,14 @@ fn a_takeover_needs_downstreams_that_remember_the_key_long_enough() {
 }
 
 #[test]
+fn an_execution_may_take_as_long_as_a_lease_at_least() {
+    assert!(policy(&operation("lease = \"20s\"\nmax_execution = \"20s\"")).is_ok());
+    let short = operation("lease = \"20s\"\nmax_execution = \"19999ms\"");
+    assert_refused(&short, "max-execution-under-lease");
+    assert_refused(&operation("lease = \"61s\""), "max-execution-under-lease");
+}
+
+#[test]
 fn the_smallest_downstream_limits_the_key() {
     let downstream = "downstream = [{ key_max = 64 }, { key_max = 100 }]";
     let of = |text: &str| policy(text).unwrap().matching(&Method::POST, "/v1/x").operation.key_max;
