@@ -448,6 +448,9 @@ fn config() -> Result<Arc<Config>, StartError> {
         // after a crash could propose others under the same ids, and nobody would ever tell them
         // apart.
         enable_leader_restore: Some(false),
+        // A follower that comes back without what it had confirmed, from a disk that lied, is sent
+        // it again. Otherwise the leader, whose own disk is sound, would stop for it.
+        allow_log_reversion: Some(true),
         ..Config::default()
     };
     config.validate().map(Arc::new).map_err(|error| StartError::Engine(error.to_string()))
