@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 
 use super::{Cluster, claim, until};
 
-/// How long one claim may wait while a leadership moves. The bound is generous: it tells a
-/// hand-over from an election, on a slow machine too.
-const WAIT_MAX: Duration = Duration::from_millis(700);
+/// How long one claim may wait while leaderships move: it waits, but it is not lost. How long a
+/// hand-over takes is no matter for a test on a busy machine.
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Claims without end, each of a new key, through one node.
 struct Load {
