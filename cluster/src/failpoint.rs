@@ -1,7 +1,16 @@
 //! Faults that a test can bring about in a real process: places at which a node dies, and a disk
-//! that is full. Without the feature `testing`, which no release build has, there are none.
+//! that is full. And bugs that a simulation must find. Without the feature `testing`, which no
+//! release build has, there are none.
+
+#[cfg(feature = "testing")]
+mod planted;
 
 use std::path::Path;
+
+#[cfg(feature = "testing")]
+pub(crate) use self::planted::is_planted;
+#[cfg(feature = "testing")]
+pub use self::planted::{Bug, plant};
 
 /// Arms the point `name`: the process ends, as by SIGKILL, when the point is reached for the
 /// `passes + 1`st time. `false` in a build without failpoints.

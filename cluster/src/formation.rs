@@ -19,6 +19,7 @@ use crate::config::NodeId;
 use crate::error::StartError;
 use crate::placement::ShardId;
 use crate::raft::Replica;
+use crate::random;
 use crate::router;
 use crate::storage::identity::{Directory, Formation};
 use crate::transport::{PeerHello, Request, Transport};
@@ -181,7 +182,7 @@ impl Founder {
         }
         let formation = match known.take() {
             Some(formation) => formation,
-            None => Formation { cluster: rand::random(), members: instances.clone() },
+            None => Formation { cluster: random::draw(), members: instances.clone() },
         };
         if formation.members != instances {
             let replaced = instances.iter().find(|(id, i)| formation.members.get(id) != Some(*i));

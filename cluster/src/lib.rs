@@ -18,10 +18,14 @@ mod formation;
 pub mod layouts;
 mod node;
 mod raft;
+mod random;
 mod remote;
 mod router;
 mod shard;
+#[cfg(feature = "testing")]
+pub mod simulation;
 mod storage;
+mod task;
 mod transport;
 
 pub use clock::{Clock, SystemClock};

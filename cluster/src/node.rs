@@ -1,6 +1,7 @@
 //! A node: opens its directory, starts its shards, and stops them again.
 
 mod balance;
+mod ground;
 mod tend;
 
 use std::net::TcpListener;
@@ -13,19 +14,23 @@ use protocol::{Basis, Claim, Command, Decided, RecordName, Timestamp};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub(crate) use self::ground::Ground;
+use self::ground::{Stores, start_shards};
 use crate::clock::{Clock, ClockGuard};
 use crate::config::{NodeConfig, NodeId, Peer};
 use crate::error::{StartError, SubmitError};
 use crate::formation::{self, Founder};
 use crate::placement::ShardId;
-use crate::raft::{Found, Replica, ReplicaParts, ReplicaStatus, ShardDigest, Unsettled};
+use crate::raft::{Checkpoints, Found, Replica, ReplicaStatus, ShardDigest, Unsettled};
+use crate::random;
 use crate::router::{self, Router};
-use crate::shard::{Admission, NotMoved, Quotas, Rounds, ShardHandle};
-use crate::storage::disk::OsDisk;
+use crate::shard::{NotMoved, ShardHandle};
+use crate::storage::disk::{Disk, OsDisk};
 use crate::storage::identity::Directory;
 use crate::storage::records::Records;
 use crate::storage::space::DiskWatch;
 use crate::storage::wal::{Wal, WalOptions};
+use crate::task;
 use crate::transport::{
     Caller, Cause, PeerHello, Reply, Request, Service, TcpTransport, Transport,
 };
@@ -42,7 +47,8 @@ struct Inner {
     guard: Arc<ClockGuard>,
     founder: Arc<Founder>,
     router: Arc<Router>,
-    transport: Arc<TcpTransport>,
+    transport: Arc<dyn Transport>,
+    files: Arc<dyn Disk>,
     wal: Arc<Wal>,
     records: Records,
     disk: Arc<DiskWatch>,
@@ -114,27 +120,46 @@ impl Node {
         peers: TcpListener,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StartError> {
-        let instance = rand::random();
+        let instance = random::draw();
         let directory =
             Directory::open(&config.data_dir, &config.cluster, config.id, config.shards, instance)?;
-        // A node that belongs to a cluster has a log; an empty one in its place would have
-        // forgotten its votes.
-        let create = directory.formation().is_none();
-        let options = WalOptions::new(config.data_dir.join("wal"), create);
-        let wal = Arc::new(Wal::open(Arc::new(OsDisk), options)?);
+        let options = WalOptions::new(config.data_dir.join("wal"), directory.may_create_log());
+        let wal = Wal::open(Arc::new(OsDisk), options)?;
         let records = Records::open(&config.data_dir.join("records"))?;
+        let checkpoints = Checkpoints::default();
+        let ground =
+            Ground { directory, files: Arc::new(OsDisk), wal, records, clock, checkpoints };
+        Self::start_on(ground, config, |config, instance, guard, service| {
+            let transport = TcpTransport::start(config, instance, peers, guard, service);
+            Ok(Arc::new(
+                transport.map_err(|error| StartError::Config(format!("peer listener: {error}")))?,
+            ))
+        })
+        .await
+    }
+
+    /// Starts a node on what it is given, and on the transport that `connect` makes.
+    pub(crate) async fn start_on(
+        ground: Ground,
+        config: NodeConfig,
+        connect: impl FnOnce(
+            &NodeConfig,
+            [u8; 16],
+            Arc<ClockGuard>,
+            Arc<dyn Service>,
+        ) -> Result<Arc<dyn Transport>, StartError>,
+    ) -> Result<Self, StartError> {
+        let Ground { directory, files, wal, records, clock, checkpoints } = ground;
+        let wal = Arc::new(wal);
         let members: Vec<_> = config.peers.iter().map(|peer| peer.id).collect();
         let guard = Arc::new(ClockGuard::new(clock.clone(), config.id, members.clone()));
         let founder = Founder::new(config.id, members, directory);
         let service =
             Arc::new(NodeService { founder: founder.clone(), router: watch::Sender::new(None) });
         let instance = founder.instance();
-        let transport =
-            TcpTransport::start(&config, instance, peers, guard.clone(), service.clone())
-                .map_err(|error| StartError::Config(format!("peer listener: {error}")))?;
-        let transport = Arc::new(transport);
+        let transport = connect(&config, instance, guard.clone(), service.clone())?;
         let disk = Arc::new(DiskWatch::default());
-        let stores = Stores { wal: wal.clone(), records: records.clone() };
+        let stores = Stores { wal: wal.clone(), records: records.clone(), checkpoints };
         let shards =
             start_shards(&config, &stores, transport.clone(), &guard, disk.clone()).await?;
         let router = Arc::new(Router::new(&config, shards, transport.clone(), guard.clone()));
@@ -147,6 +172,7 @@ impl Node {
             founder,
             router,
             transport,
+            files,
             wal,
             records,
             disk,
@@ -311,44 +337,10 @@ impl Node {
         }
         self.inner.transport.stop().await;
         let wal = self.inner.wal.clone();
-        if tokio::task::spawn_blocking(move || wal.close()).await.is_err() {
+        if task::blocking(move || wal.close()).await.is_err() {
             tracing::error!("log was not closed cleanly");
         }
     }
-}
-
-/// Where all shards of a node are kept.
-struct Stores {
-    wal: Arc<Wal>,
-    records: Records,
-}
-
-/// Recovers every shard and starts its replica and its actor.
-async fn start_shards(
-    config: &NodeConfig,
-    stores: &Stores,
-    transport: Arc<TcpTransport>,
-    guard: &Arc<ClockGuard>,
-    disk: Arc<DiskWatch>,
-) -> Result<Vec<ShardHandle>, StartError> {
-    let (admission, rounds) = (Admission::new(), Rounds::default());
-    let quotas = Arc::new(Quotas::new(config.quotas.clone(), stores.records.clone()));
-    let mut shards = Vec::with_capacity(usize::from(config.shards));
-    for shard in (0..config.shards).map(ShardId) {
-        let parts = ReplicaParts {
-            node: config.id,
-            shard,
-            log: stores.wal.shard(shard),
-            records: stores.records.shard(shard),
-            transport: transport.clone(),
-            guard: guard.clone(),
-        };
-        let replica = Replica::start(parts).await?;
-        let (guard, disk, quotas) = (guard.clone(), disk.clone(), quotas.clone());
-        let (admission, rounds) = (admission.clone(), rounds.clone());
-        shards.push(ShardHandle::start(replica, guard, disk, quotas, admission, rounds));
-    }
-    Ok(shards)
 }
 
 impl Inner {

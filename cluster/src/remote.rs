@@ -11,12 +11,14 @@ use protocol::{Basis, Command, Decided, RecordName, Timestamp};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::clock;
 use crate::clock::{Clock, ClockGuard};
 use crate::config::{NodeId, RemoteConfig};
 use crate::error::SubmitError;
 use crate::node::{MemberStatus, NodeStatus, Readiness, ShardStatus};
 use crate::placement::{ShardId, SlotTable};
 use crate::raft::{Found, Unsettled};
+use crate::random;
 use crate::router::{self, Fitness, Leader, Seen, retry};
 use crate::shard::NotMoved;
 use crate::transport::{
@@ -93,7 +95,7 @@ impl Remote {
     ///
     /// Must be called within a tokio runtime, on which its tasks will run.
     pub fn start(config: RemoteConfig, clock: Arc<dyn Clock>) -> Self {
-        let own = NodeId::of_gateway(rand::random());
+        let own = NodeId::of_gateway(random::draw());
         let nodes = config.peers.iter().map(|peer| peer.id).collect();
         let guard = Arc::new(ClockGuard::new(clock.clone(), own, nodes));
         let transport = TcpTransport::dial_only(&config, own, guard.clone(), Arc::new(Nobody));
@@ -211,7 +213,7 @@ impl Remote {
         }
         let shard = inner.shard(inner.table.shard_of(name));
         let own = inner.guard.stamp().map_err(|_| SubmitError::ClockNotTrusted)?;
-        let leader = shard.leader(Instant::now());
+        let leader = shard.leader(clock::now());
         let time = leader.map_or(own, |leader| inner.guard.estimate(leader));
         Ok(shard.seen.basis(time))
     }
@@ -241,7 +243,7 @@ impl Remote {
 
     /// The cluster as this process sees it.
     pub fn status(&self) -> NodeStatus {
-        let (inner, now) = (&*self.inner, Instant::now());
+        let (inner, now) = (&*self.inner, clock::now());
         let reading = inner.guard.reading();
         let connected = inner.transport.connected();
         let fit = inner.fitness.fit_of(connected.clone());
@@ -282,7 +284,7 @@ impl Inner {
         if self.is_outvoted() {
             return Err(SubmitError::ConfigMismatch);
         }
-        match self.shard(id).leader(Instant::now()) {
+        match self.shard(id).leader(clock::now()) {
             Some(node) => Ok(Leader { transport: &self.transport, node, shard: id }),
             None => {
                 self.wanted.notify_waiters();
@@ -320,7 +322,7 @@ impl Inner {
         if let Some(distrust) = self.guard.reading().distrust {
             return Some(format!("clock: {distrust}"));
         }
-        let (now, connected) = (Instant::now(), self.transport.connected());
+        let (now, connected) = (clock::now(), self.transport.connected());
         self.shards.iter().enumerate().find_map(|(index, shard)| match shard.leader(now) {
             None => Some(format!("shard {index} has no leader")),
             Some(leader) => (!connected.contains(&leader))

@@ -6,6 +6,8 @@ mod asking;
 mod layouts;
 mod leading;
 mod list;
+#[cfg(feature = "testing")]
+mod planted;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +17,14 @@ use protocol::{Basis, Command, Decided, RecordName, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::clock::ClockGuard;
+use crate::clock::{self, ClockGuard};
 use crate::codec;
 use crate::config::{NodeConfig, NodeId};
 use crate::error::SubmitError;
 use crate::placement::{ShardId, SlotTable};
 use crate::raft::{self, Found};
 use crate::shard::{Answer, Respond, ShardHandle};
+use crate::task;
 use crate::transport::{Reply, Transport};
 
 /// A command for the leader of its shard.
@@ -172,6 +175,8 @@ impl Router {
 
     /// Has a command decided by the leader of its shard; retries what is definite until `deadline`.
     pub(crate) async fn submit(&self, command: Command, deadline: Instant) -> Answer {
+        #[cfg(feature = "testing")]
+        let command = planted::twisted(command);
         let id = self.table.shard_of(command.name());
         let decided =
             retry(deadline, |deadline| self.try_submit(id, command.clone(), deadline)).await?;
@@ -201,6 +206,10 @@ impl Router {
     }
 
     async fn try_read(&self, id: ShardId, name: &RecordName, deadline: Instant) -> ReadAnswer {
+        #[cfg(feature = "testing")]
+        if let Some(stale) = planted::stale(self.shard(id), name).await {
+            return stale;
+        }
         let leader = self.leader_to_ask(id)?;
         if leader == self.node {
             let shard = self.shard(id).ok_or(SubmitError::NoLeader)?;
@@ -231,7 +240,7 @@ impl Router {
             tracing::warn!(shard = id.0, "forwarded read is unreadable");
             return reply.refuse();
         };
-        tokio::spawn(async move {
+        task::spawn(async move {
             let deadline = patience_ends(forward.patience_ms);
             let found = read_here(&shard, forward.name, deadline).await;
             reply.send(codec::encode(codec::READ_ANSWER, &found).into());
@@ -243,11 +252,11 @@ impl Router {
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
 
 fn patience_ends(patience_ms: u64) -> Instant {
-    Instant::now() + Duration::from_millis(patience_ms).min(PATIENCE_MAX)
+    clock::now() + Duration::from_millis(patience_ms).min(PATIENCE_MAX)
 }
 
 fn left(deadline: Instant) -> Result<Duration, SubmitError> {
-    let left = deadline.saturating_duration_since(Instant::now());
+    let left = deadline.saturating_duration_since(clock::now());
     if left.is_zero() { Err(SubmitError::Expired) } else { Ok(left) }
 }
 

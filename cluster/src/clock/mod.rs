@@ -5,7 +5,7 @@ mod offsets;
 #[cfg(any(test, feature = "testing"))]
 mod simulated;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use protocol::Timestamp;
@@ -27,6 +27,12 @@ pub trait Clock: Send + Sync + 'static {
     fn wall(&self) -> Timestamp;
     /// Time since some fixed moment, that never jumps and also runs while the machine sleeps.
     fn boot(&self) -> Duration;
+}
+
+/// The moment, on the clock that timeouts are counted by. A paused runtime, and so a simulation,
+/// has its own.
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 /// The machine's clocks.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Inner;
+use crate::clock;
 use crate::config::NodeId;
 use crate::placement::ShardId;
 
@@ -51,7 +52,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
         fit.sort_unstable();
         let members = inner.config.peers.len();
         let all_led = leaders.iter().all(Option::is_some);
-        if !calm.lasts(Instant::now(), members, &fit, all_led) {
+        if !calm.lasts(clock::now(), members, &fit, all_led) {
             continue;
         }
         let Some((shard, to)) = next_move(inner.config.id, &fit, &leaders) else { continue };

@@ -2,19 +2,20 @@
 //! failure.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{Inner, Node, balance};
+use crate::clock;
 use crate::config::NodeId;
 use crate::error::StartError;
 use crate::failpoint;
 use crate::raft::tallies;
 use crate::router::CONFIRM_INTERVAL;
-use crate::storage::identity::free_bytes;
 use crate::storage::wal::Space;
-use crate::transport::{Refusal, Transport as _};
+use crate::task::{self, spawn_into};
+use crate::transport::Refusal;
 
 /// How often the node looks after things: soon enough to notice a filling disk or a jumped clock
 /// before it does harm.
@@ -34,13 +35,13 @@ const TRANSFER_GAP: Duration = Duration::from_millis(20);
 /// Starts the tasks of a node. They end when it stops.
 pub(super) fn start(node: &Node) {
     let mut tasks = node.inner.tasks.lock().expect("no holder panics");
-    tasks.spawn(form(node.inner.clone()));
-    tasks.spawn(rounds(node.inner.clone()));
-    tasks.spawn(watch_log(node.inner.clone()));
-    tasks.spawn(watch_records(node.inner.clone()));
-    tasks.spawn(sweep(node.inner.clone()));
-    tasks.spawn(confirm(node.inner.clone()));
-    tasks.spawn(balance::run(node.inner.clone()));
+    spawn_into(&mut tasks, form(node.inner.clone()));
+    spawn_into(&mut tasks, rounds(node.inner.clone()));
+    spawn_into(&mut tasks, watch_log(node.inner.clone()));
+    spawn_into(&mut tasks, watch_records(node.inner.clone()));
+    spawn_into(&mut tasks, sweep(node.inner.clone()));
+    spawn_into(&mut tasks, confirm(node.inner.clone()));
+    spawn_into(&mut tasks, balance::run(node.inner.clone()));
 }
 
 async fn form(inner: Arc<Inner>) {
@@ -64,7 +65,7 @@ async fn watch_records(inner: Arc<Inner>) {
 async fn sweep(inner: Arc<Inner>) {
     loop {
         let records = inner.records.clone();
-        match tokio::task::spawn_blocking(move || records.sweep()).await {
+        match task::blocking(move || records.sweep()).await {
             Ok(Ok(true)) => tokio::time::sleep(SWEEP_GAP).await,
             Ok(Ok(false)) => tokio::time::sleep(SWEEP_IDLE).await,
             Ok(Err(error)) => return inner.fail(StartError::Engine(error.to_string())),
@@ -109,7 +110,7 @@ fn look_at_disk(inner: &Inner) {
     let data_dir = &inner.config.data_dir;
     let free = match failpoint::pretended_free_bytes(data_dir) {
         Some(pretended) => Ok(pretended),
-        None => free_bytes(data_dir),
+        None => inner.files.free_bytes(data_dir),
     };
     match free {
         Ok(free) => inner.disk.observe(free, inner.wal.space() == Space::Ok),
@@ -162,13 +163,13 @@ async fn give_up_leaderships(inner: &Inner, peers: &[NodeId]) -> usize {
 /// Hands every leadership over before a stop, so that nobody has to notice it by a time-out.
 pub(super) async fn hand_over(inner: &Inner) {
     inner.router.set_fit(false);
-    let begin = Instant::now();
+    let begin = clock::now();
     let peers = || match inner.router.fit_peers() {
         // Nobody has said so yet; the node stops in any case.
         fit if fit.is_empty() => inner.transport.connected(),
         fit => fit,
     };
-    while give_up_leaderships(inner, &peers()).await > 0 && begin.elapsed() < HAND_OVER {
+    while give_up_leaderships(inner, &peers()).await > 0 && clock::now() - begin < HAND_OVER {
         tokio::time::sleep(TRANSFER_GAP).await;
     }
 }

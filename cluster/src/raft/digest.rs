@@ -7,6 +7,7 @@ use super::snapshot::CHUNK_BYTES;
 use super::state_machine::ShardMeta;
 use super::{Replica, Stopped};
 use crate::storage::records::ShardRecords;
+use crate::task;
 
 /// Everything that a replica holds of a shard at one position of its log, in 32 bytes. Replicas of
 /// one shard that have applied the same entries have equal digests.
@@ -26,7 +27,7 @@ impl Replica {
     /// When the record store cannot be read.
     pub(crate) async fn digest(&self) -> Result<ShardDigest, Stopped> {
         let records = self.records.clone();
-        let digest = tokio::task::spawn_blocking(move || of(&records)).await;
+        let digest = task::blocking(move || of(&records)).await;
         digest.map_err(|_| Stopped)?.map_err(|error| {
             tracing::error!(shard = self.shard.0, %error, "records cannot be read");
             Stopped

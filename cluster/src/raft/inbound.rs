@@ -16,7 +16,9 @@ use super::types::{Snapshot, TypeConfig};
 use super::{Raft, kind, wire};
 use crate::clock::ClockGuard;
 use crate::codec::{self, CodecError};
+use crate::placement::ShardId;
 use crate::storage::records::ShardRecords;
+use crate::task;
 use crate::transport::{Caller, Reply};
 
 /// Appends of one connection that wait for Raft to take them. The sender has at most a window of
@@ -25,6 +27,7 @@ const LANE_MAX: usize = 64;
 
 /// The serving side of one replica.
 pub(crate) struct Inbound {
+    shard: ShardId,
     raft: Raft,
     records: ShardRecords,
     guard: Arc<ClockGuard>,
@@ -53,8 +56,13 @@ enum ServeError {
 }
 
 impl Inbound {
-    pub(super) fn new(raft: Raft, records: ShardRecords, guard: Arc<ClockGuard>) -> Self {
-        Self { raft, records, guard, lanes: Mutex::default(), receiving: Arc::default() }
+    pub(super) fn new(
+        shard: ShardId,
+        raft: Raft,
+        records: ShardRecords,
+        guard: Arc<ClockGuard>,
+    ) -> Self {
+        Self { shard, raft, records, guard, lanes: Mutex::default(), receiving: Arc::default() }
     }
 
     /// Takes a request in the order of arrival; the answer comes later. Does not block.
@@ -64,11 +72,12 @@ impl Inbound {
             return;
         }
         let inbound = self.clone();
-        tokio::spawn(async move {
+        task::spawn(async move {
             match inbound.answer(caller, kind, body).await {
                 Ok(answer) => reply.send(answer),
                 Err(error) => {
-                    tracing::warn!(node = caller.node.0, kind, %error, "peer request refused");
+                    let (shard, node) = (inbound.shard.0, caller.node.0);
+                    tracing::warn!(shard, node, kind, %error, "peer request refused");
                     reply.refuse();
                 }
             }
@@ -90,6 +99,10 @@ impl Inbound {
             kind::VOTE => {
                 let request = wire::decode_vote_request(&body)?;
                 let reply = self.raft.vote(request).await.map_err(raft_error)?;
+                #[cfg(feature = "testing")]
+                if reply.vote_granted {
+                    self.promise(&reply.vote);
+                }
                 Ok(wire::encode_vote_reply(&reply))
             }
             kind::PRE_VOTE => {
@@ -112,6 +125,14 @@ impl Inbound {
         }
     }
 
+    /// Writes down what this replica told a peer, so that a simulation can ask for it later.
+    #[cfg(feature = "testing")]
+    fn promise(&self, vote: &super::types::Vote) {
+        if let Some(machine) = crate::simulation::Machine::current() {
+            machine.promise(self.shard, vote.leader_id.term);
+        }
+    }
+
     async fn install(&self, caller: Caller, body: &[u8]) -> Result<Bytes, ServeError> {
         let (vote, meta, received) = self.receiving.lock().await.finish(caller.node.0, body)?;
         let snapshot =
@@ -131,7 +152,7 @@ impl Inbound {
         let mut lanes = self.lanes.lock().expect("no holder panics");
         let lane = lanes.entry(caller.connection).or_insert_with(|| {
             let (sender, receiver) = mpsc::channel(LANE_MAX);
-            tokio::spawn(run_lane(self.raft.clone(), receiver));
+            task::spawn(run_lane(self.raft.clone(), receiver));
             sender
         });
         if let Err(error) = lane.try_send(Append { request, reply }) {

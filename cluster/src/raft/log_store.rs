@@ -16,6 +16,8 @@ use tokio::sync::oneshot;
 use super::types::{Entry, LogId, TypeConfig, Vote};
 use super::wire;
 use crate::codec::CodecError;
+#[cfg(feature = "testing")]
+use crate::failpoint;
 use crate::storage::wal::ShardLog;
 
 /// Most bytes that one append to a follower carries. An entry that is larger travels alone.
@@ -92,6 +94,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         // vote.
         let reported = Box::new(move |result| drop(sender.send(result)));
         self.log.save_vote(wire::encode_vote(vote), reported);
+        #[cfg(feature = "testing")]
+        if failpoint::is_planted(failpoint::Bug::VoteNotSynced) {
+            return Ok(());
+        }
         synced.await.map_err(|_| io::Error::other("log closed before the vote was durable"))?
     }
 
@@ -120,6 +126,12 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             .map(|entry| (entry.index(), wire::encode_entry(&entry)))
             .collect::<Vec<_>>();
         self.log.room().await;
+        #[cfg(feature = "testing")]
+        if failpoint::is_planted(failpoint::Bug::AppendNotSynced) {
+            self.log.append(entries, Box::new(|_| ()));
+            callback.io_completed(Ok(()));
+            return Ok(());
+        }
         self.log.append(entries, Box::new(move |result| callback.io_completed(result)));
         Ok(())
     }

@@ -8,7 +8,10 @@ mod layouts;
 mod log_store;
 mod network;
 mod pipeline;
+#[cfg(feature = "testing")]
+mod planted;
 mod record_store;
+mod runtime;
 mod snapshot;
 mod state_machine;
 mod types;
@@ -42,6 +45,8 @@ use self::types::{EncodedBatch, FanOut, TypeConfig};
 use crate::clock::ClockGuard;
 use crate::config::NodeId;
 use crate::error::StartError;
+#[cfg(feature = "testing")]
+use crate::failpoint;
 use crate::placement::ShardId;
 use crate::storage::records::ShardRecords;
 use crate::storage::wal::ShardLog;
@@ -56,8 +61,6 @@ const HEARTBEAT_MS: u64 = 100;
 const ELECTION_MS: (u64, u64) = (4 * HEARTBEAT_MS, 8 * HEARTBEAT_MS);
 /// Most entries in one append; its bytes are bounded by the log store.
 const APPEND_ENTRIES_MAX: u64 = 256;
-/// Entries kept behind a snapshot, so that a follower that was away for a moment needs no snapshot.
-const KEEP_ENTRIES: u64 = 256;
 /// Bounds of openraft's own queues. The actor proposes one entry at a time and a peer's appends are
 /// windowed, so these are never near full; they only keep a fault from growing without end.
 const QUEUE_MAX: u64 = 1024;
@@ -65,11 +68,24 @@ const QUEUE_MAX: u64 = 1024;
 /// A leader whose majority was silent for longer is taken to be cut off.
 const QUORUM_SILENCE_MAX: Duration = Duration::from_secs(2);
 
-/// When a checkpoint is worth its fsync: the log then holds this many bytes, or this many entries,
-/// since the last. Bytes bound the memory that the log takes, entries the time that a restart
-/// takes.
-const CHECKPOINT_BYTES: u64 = 4 << 20;
-const CHECKPOINT_ENTRIES: u64 = 20_000;
+/// When a checkpoint is made, and what of the log it leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checkpoints {
+    /// A checkpoint is worth its fsync when the log holds this many bytes, or this many entries,
+    /// since the last. Bytes bound the memory that the log takes, entries the time that a restart
+    /// takes.
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
+    /// Entries kept behind a snapshot, so that a follower that was away for a moment needs no
+    /// snapshot.
+    pub(crate) keep_entries: u64,
+}
+
+impl Default for Checkpoints {
+    fn default() -> Self {
+        Self { bytes: 4 << 20, entries: 20_000, keep_entries: 256 }
+    }
+}
 
 /// What a read through the log found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +132,7 @@ pub(crate) struct ReplicaParts {
     pub(crate) records: ShardRecords,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) guard: Arc<ClockGuard>,
+    pub(crate) checkpoints: Checkpoints,
 }
 
 /// This node's replica of a shard. Clones share it.
@@ -127,6 +144,7 @@ pub(crate) struct Replica {
     records: ShardRecords,
     position: Arc<Position>,
     inbound: Arc<Inbound>,
+    checkpoints: Checkpoints,
 }
 
 /// A replica as its node sees it.
@@ -149,17 +167,18 @@ impl Replica {
     /// # Errors
     /// [`StartError::Engine`] when log or records cannot be read or do not fit together.
     pub(crate) async fn start(parts: ReplicaParts) -> Result<Self, StartError> {
-        let ReplicaParts { node, shard, log, records, transport, guard } = parts;
+        let ReplicaParts { node, shard, log, records, transport, guard, checkpoints } = parts;
         let failed =
             |error: &dyn std::fmt::Display| StartError::Engine(format!("shard {shard}: {error}"));
         let machine = StateMachine::open(records.clone()).map_err(|error| failed(&error))?;
         let position = machine.position();
         let network = Network::new(shard, transport);
-        let raft = Raft::new(node.0, config()?, network, LogStore::new(log.clone()), machine)
+        let config = config(&checkpoints)?;
+        let raft = Raft::new(node.0, config, network, LogStore::new(log.clone()), machine)
             .await
             .map_err(|error| failed(&error))?;
-        let inbound = Arc::new(Inbound::new(raft.clone(), records.clone(), guard));
-        Ok(Self { shard, raft, log, records, position, inbound })
+        let inbound = Arc::new(Inbound::new(shard, raft.clone(), records.clone(), guard));
+        Ok(Self { shard, raft, log, records, position, inbound, checkpoints })
     }
 
     /// Makes `members` the shard's first voters. Called on one node, once in the life of a cluster;
@@ -338,8 +357,9 @@ impl Replica {
         let applied = metrics.last_applied.map_or(0, |log_id| log_id.index);
         let last = metrics.snapshot.map_or(0, |log_id| log_id.index);
         let entries = applied.saturating_sub(last);
-        let due = entries >= CHECKPOINT_ENTRIES
-            || (entries > KEEP_ENTRIES && self.log.bytes() >= CHECKPOINT_BYTES);
+        let rules = &self.checkpoints;
+        let due = entries >= rules.entries
+            || (entries > rules.keep_entries && self.log.bytes() >= rules.bytes);
         if due && self.raft.trigger().snapshot().await.is_err() {
             tracing::debug!(shard = self.shard.0, "no checkpoint: raft has stopped");
         }
@@ -429,7 +449,16 @@ fn has_applied_own_term(metrics: &RaftMetrics<TypeConfig>) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stopped;
 
-fn config() -> Result<Arc<Config>, StartError> {
+/// Whether a leader leads on in its term when it has restarted.
+fn restores_leader() -> bool {
+    #[cfg(feature = "testing")]
+    if failpoint::is_planted(failpoint::Bug::LeaderRestored) {
+        return true;
+    }
+    false
+}
+
+fn config(checkpoints: &Checkpoints) -> Result<Arc<Config>, StartError> {
     let config = Config {
         cluster_name: "oncegate".to_owned(),
         heartbeat_interval: HEARTBEAT_MS,
@@ -437,7 +466,7 @@ fn config() -> Result<Arc<Config>, StartError> {
         election_timeout_min: ELECTION_MS.0,
         election_timeout_max: ELECTION_MS.1,
         max_payload_entries: APPEND_ENTRIES_MAX,
-        max_in_snapshot_log_to_keep: KEEP_ENTRIES,
+        max_in_snapshot_log_to_keep: checkpoints.keep_entries,
         // Checkpoints go by bytes as well, which openraft's own policy does not know.
         snapshot_policy: SnapshotPolicy::Never,
         api_channel_size: Some(QUEUE_MAX),
@@ -447,10 +476,7 @@ fn config() -> Result<Arc<Config>, StartError> {
         // A leader sends entries before its own disk has them. One that went on in the same term
         // after a crash could propose others under the same ids, and nobody would ever tell them
         // apart.
-        enable_leader_restore: Some(false),
-        // A follower that comes back without what it had confirmed, from a disk that lied, is sent
-        // it again. Otherwise the leader, whose own disk is sound, would stop for it.
-        allow_log_reversion: Some(true),
+        enable_leader_restore: Some(restores_leader()),
         ..Config::default()
     };
     config.validate().map(Arc::new).map_err(|error| StartError::Engine(error.to_string()))

@@ -23,6 +23,7 @@ use super::types::{Snapshot, TypeConfig, Vote};
 use super::{kind, pipeline, snapshot, wire};
 use crate::config::NodeId;
 use crate::placement::ShardId;
+use crate::random;
 use crate::storage::records::RecordsView;
 use crate::transport::{CallError, Request, Transport};
 
@@ -88,7 +89,7 @@ impl PeerReplica {
         let SnapshotData::View(view) = snapshot else {
             return Err(unreadable("a received snapshot is installed, never sent on"));
         };
-        let transfer = rand::random();
+        let transfer = random::draw();
         let chunks = self.send_chunks(transfer, &view).await?;
         let shard_meta = view.meta().unwrap_or_default();
         let body = Finish::encode(transfer, chunks, vote, &meta, shard_meta);
@@ -107,6 +108,8 @@ impl PeerReplica {
         let (mut cursor, mut sequence) = (None, 0);
         loop {
             let chunk = view.chunk(cursor.as_ref(), CHUNK_BYTES).map_err(unreadable)?;
+            #[cfg(feature = "testing")]
+            let chunk = super::planted::thinned(chunk);
             let body = snapshot::encode_chunk(ChunkHead { transfer, sequence }, &chunk);
             self.call(kind::SNAPSHOT_CHUNK, body, CHUNK_TIMEOUT).await?;
             sequence += 1;
@@ -177,6 +180,7 @@ impl RaftNetworkV2<TypeConfig> for PeerReplica {
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         tokio::select! {
+            biased;
             sent = self.send_view(&vote, snapshot) => sent.map_err(Into::into),
             closed = cancel => Err(StreamingError::Closed(closed)),
         }

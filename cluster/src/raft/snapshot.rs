@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::record_store::{self, ApplyError};
 use super::types::{SnapshotMeta, Vote};
 use super::wire::{WireLogId, WireStoredMembership, WireVote};
+use crate::clock;
 use crate::codec::{self, CodecError};
 use crate::storage::records::{Chunk, Installer, RecordsView, ShardRecords};
 
@@ -162,7 +163,7 @@ impl Receiving {
         let chunk = Chunk::decode(&body).map_err(ApplyError::from)?;
         transmission.installer.add(&chunk, record_store::derived).map_err(ApplyError::from)?;
         transmission.next += 1;
-        transmission.touched = Instant::now();
+        transmission.touched = clock::now();
         Ok(())
     }
 
@@ -174,7 +175,7 @@ impl Receiving {
     ) -> Result<(), ReceiveError> {
         if let Some(current) = &self.current
             && current.from != from
-            && current.touched.elapsed() < IDLE_MAX
+            && clock::now().saturating_duration_since(current.touched) < IDLE_MAX
         {
             return Err(ReceiveError::Busy);
         }
@@ -182,7 +183,7 @@ impl Receiving {
             current.installer.abort();
         }
         let installer = records.begin_install().map_err(ApplyError::from)?;
-        let touched = Instant::now();
+        let touched = clock::now();
         self.current = Some(Transmission { from, transfer, next: 0, installer, touched });
         Ok(())
     }

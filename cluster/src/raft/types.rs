@@ -48,7 +48,7 @@ impl openraft::RaftTypeConfig for TypeConfig {
         = openraft::impls::InlineBatch<T>
     where
         T: Send + 'static;
-    type AsyncRuntime = openraft_rt_tokio::TokioRuntime;
+    type AsyncRuntime = super::runtime::NodeRuntime;
     type ErrorSource = openraft::impls::BoxedErrorSource;
 }
 

@@ -16,6 +16,7 @@ use protocol::{Claim, Decided};
 use serde::{Deserialize, Serialize};
 
 use super::Router;
+use crate::clock;
 use crate::codec;
 use crate::config::NodeId;
 use crate::placement::ShardId;
@@ -102,7 +103,7 @@ impl Router {
         let local = self.guard.stamp().ok()?;
         let basis = replica.basis();
         let leads = || replica.confirmed().is_some_and(|confirmed| confirmed.age <= AGE_MAX);
-        if !self.known[usize::from(id.0)].covers(basis.index, Instant::now()) && !leads() {
+        if !self.known[usize::from(id.0)].covers(basis.index, clock::now()) && !leads() {
             return None;
         }
         let record = replica.peek(&claim.name).ok()?;
@@ -145,7 +146,7 @@ pub(crate) async fn ask(
     transport: &dyn Transport,
     peer: NodeId,
 ) -> Option<(Confirmation, Instant)> {
-    let asked = Instant::now();
+    let asked = clock::now();
     let request = Request { kind: CONFIRM, shard: ShardId(0), body: Bytes::new() };
     let reply = transport.call(peer, request, AGE_MAX).await.ok()?;
     let said = codec::decode::<Confirmation>(codec::CONFIRMED, &reply);

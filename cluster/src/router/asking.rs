@@ -11,10 +11,12 @@ use serde::Serialize;
 
 use super::list::{ForwardList, LIST, ListAnswer};
 use super::{Forward, ForwardRead, HAND_OVER, READ, ReadAnswer, SUBMIT, applied, left};
+use crate::clock;
 use crate::codec;
 use crate::config::NodeId;
 use crate::error::{Certainty, SubmitError};
 use crate::placement::ShardId;
+use crate::random;
 use crate::shard::{Answer, NotMoved};
 use crate::transport::{CallError, Request, Transport};
 
@@ -104,10 +106,10 @@ where
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        let pause = Duration::from_millis(rand::rng().random_range(RETRY_MS.0..RETRY_MS.1));
+        let pause = Duration::from_millis(random::rng().random_range(RETRY_MS.0..RETRY_MS.1));
         let passes = matches!(error, SubmitError::NoLeader | SubmitError::ClockNotTrusted);
         let definite = error.certainty() == Certainty::Definite;
-        if !(passes && definite) || Instant::now() + pause >= deadline {
+        if !(passes && definite) || clock::now() + pause >= deadline {
             return Err(error);
         }
         tokio::time::sleep(pause).await;

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use super::Router;
 use super::applied::CONFIRM_INTERVAL;
+use crate::clock;
 use crate::codec;
 use crate::config::NodeId;
 use crate::placement::ShardId;
 use crate::raft;
 use crate::shard::{NotMoved, ShardHandle};
+use crate::task;
 use crate::transport::Reply;
 
 /// Asks a shard's leader to let another node lead.
@@ -47,7 +49,7 @@ impl Fitness {
 
     /// Those of `nodes` that said moments ago that they are fit.
     pub(crate) fn fit_of(&self, nodes: Vec<NodeId>) -> Vec<NodeId> {
-        let (peers, now) = (self.lock(), Instant::now());
+        let (peers, now) = (self.lock(), clock::now());
         let is_fit = |node: &NodeId| {
             peers.get(node).is_some_and(|asked| now.saturating_duration_since(*asked) <= FIT_FOR)
         };
@@ -98,7 +100,7 @@ impl Router {
             tracing::warn!(shard = id.0, "hand-over is unreadable");
             return reply.refuse();
         };
-        tokio::spawn(async move {
+        task::spawn(async move {
             let moved: Result<(), NotMoved> = ShardHandle::hand_over(&shard, to).await;
             reply.send(codec::encode(codec::HANDED_OVER, &moved).into());
         });

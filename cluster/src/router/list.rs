@@ -11,6 +11,7 @@ use crate::codec;
 use crate::error::SubmitError;
 use crate::placement::ShardId;
 use crate::raft::{self, Unsettled};
+use crate::task;
 use crate::transport::Reply;
 
 /// A list of one shard, for its leader.
@@ -73,7 +74,7 @@ impl Router {
             tracing::warn!(shard = id.0, "forwarded list is unreadable");
             return reply.refuse();
         };
-        tokio::spawn(async move {
+        task::spawn(async move {
             let limit = (forward.limit as usize).min(LIST_MAX);
             let listed = shard.replica().unsettled(forward.after, limit);
             let deadline = patience_ends(forward.patience_ms);

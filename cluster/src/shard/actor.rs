@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use protocol::decide::Standing;
 use protocol::{Batch, Command, RecordName, Timestamp};
@@ -15,7 +15,7 @@ use super::hand_over::{HandOver, hand_over};
 use super::quota::Quotas;
 use super::rounds::Rounds;
 use super::waiters::Waiters;
-use crate::clock::ClockGuard;
+use crate::clock::{self, ClockGuard};
 use crate::codec;
 use crate::error::SubmitError;
 use crate::raft::Replica;
@@ -142,7 +142,7 @@ impl Actor {
             self.refuse_new_claims(at).await;
         }
         self.refuse_over_quota(at).await;
-        let now = Instant::now();
+        let now = clock::now();
         let (mut commands, mut waiters, mut bytes) = (Vec::new(), Waiters::default(), 0);
         while bytes < BATCH_BYTES_MAX
             && let Some(submit) = self.waiting.pop_front()

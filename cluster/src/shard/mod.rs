@@ -27,6 +27,7 @@ use crate::config::NodeId;
 use crate::error::SubmitError;
 use crate::raft::Replica;
 use crate::storage::space::DiskWatch;
+use crate::task;
 
 /// Commands that wait for one shard. At 20,000 commands a second this is a fifth of a second of
 /// work, about what a caller waits before it had better hear "overloaded".
@@ -79,7 +80,7 @@ impl ShardHandle {
         let (mailbox, queue) = mpsc::channel(MAILBOX_MAX);
         // One at a time: whoever comes second would ask a node that leads no more.
         let (hand_overs, asked) = mpsc::channel(1);
-        tokio::spawn(Actor::new(replica.clone(), guard, disk, quotas, rounds, queue, asked).run());
+        task::spawn(Actor::new(replica.clone(), guard, disk, quotas, rounds, queue, asked).run());
         Self { replica, mailbox, hand_overs, admission }
     }
 

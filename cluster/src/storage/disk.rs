@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "a part of it is for the log's own tests"))]
 pub(crate) mod faulty;
 
 /// Zeros are written in pieces of this size where space cannot be reserved: one system call per
@@ -39,6 +40,9 @@ pub(crate) trait Disk: Send + Sync + 'static {
 
     /// Makes every creation, rename and removal in `dir` so far durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Bytes that this process may still write to the file system of `path`.
+    fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
 /// A file open for writing. What is written is durable after a sync only.
@@ -112,6 +116,14 @@ impl Disk for OsDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let stat = nix::sys::statvfs::statvfs(path)?;
+        // The fields are narrower on some systems than on others.
+        #[allow(clippy::useless_conversion)]
+        let (blocks, bytes) = (u64::from(stat.blocks_available()), u64::from(stat.fragment_size()));
+        Ok(blocks.saturating_mul(bytes))
     }
 }
 

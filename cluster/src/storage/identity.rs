@@ -34,7 +34,7 @@ pub(crate) struct Directory {
     path: PathBuf,
     disk: Box<dyn Disk>,
     identity: Identity,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 /// What the identity file says.
@@ -71,15 +71,33 @@ impl Directory {
         shards: u16,
         instance: [u8; 16],
     ) -> Result<Self, StartError> {
-        let identity = Identity {
-            cluster: cluster.to_owned(),
-            node,
-            shards,
-            instance,
-            formation: None,
-            initialised: false,
+        Self::open_on(Box::new(OsDisk), path, Identity::fresh(cluster, node, shards, instance))
+    }
+
+    /// As [`Directory::open`], on a disk in memory, which one process uses.
+    #[cfg(feature = "testing")]
+    pub(crate) fn simulated(
+        disk: Box<dyn Disk>,
+        path: &Path,
+        cluster: &str,
+        node: NodeId,
+        shards: u16,
+        instance: [u8; 16],
+    ) -> Result<Self, StartError> {
+        let fresh = Identity::fresh(cluster, node, shards, instance);
+        disk.create_dir(path).map_err(failed("create directory", path))?;
+        let identity = match disk.read(&path.join(FILE)) {
+            Ok(bytes) => {
+                let found = file::decode(&bytes).map_err(|error| error.refusal(path))?;
+                found.check(path, &fresh)?;
+                found
+            }
+            Err(_) => {
+                file::replace(&*disk, path, &fresh)?;
+                fresh
+            }
         };
-        Self::open_on(Box::new(OsDisk), path, identity)
+        Ok(Self { path: path.to_path_buf(), disk, identity, _lock: None })
     }
 
     /// Opens the directory of the node that `fresh` describes, through `disk`.
@@ -104,7 +122,7 @@ impl Directory {
             }
             Err(error) => return Err(failed("read", &identity_file)(error)),
         };
-        Ok(Self { path: path.to_path_buf(), disk, identity, _lock: lock })
+        Ok(Self { path: path.to_path_buf(), disk, identity, _lock: Some(lock) })
     }
 
     /// Tells this data directory from any other, also from one that had its place before.
@@ -115,6 +133,12 @@ impl Directory {
     /// What this node belongs to, once it does.
     pub(crate) fn formation(&self) -> Option<&Formation> {
         self.identity.formation.as_ref()
+    }
+
+    /// Whether the node may begin with an empty log. One that belongs to a cluster has a log; an
+    /// empty one in its place would have forgotten its votes.
+    pub(crate) fn may_create_log(&self) -> bool {
+        self.formation().is_none()
     }
 
     /// Keeps what this node belongs to from now on; durable on return.
@@ -155,6 +179,12 @@ impl Directory {
 }
 
 impl Identity {
+    /// Of a directory that was just made.
+    fn fresh(cluster: &str, node: NodeId, shards: u16, instance: [u8; 16]) -> Self {
+        let cluster = cluster.to_owned();
+        Self { cluster, node, shards, instance, formation: None, initialised: false }
+    }
+
     /// Whether this is the directory that the configuration means, which `expected` was made from.
     fn check(&self, path: &Path, expected: &Self) -> Result<(), StartError> {
         let (found, remedy) = if self.cluster != expected.cluster {
@@ -183,18 +213,6 @@ impl Identity {
         };
         Err(StartError::ForeignDirectory { dir: path.to_path_buf(), found, remedy })
     }
-}
-
-/// Bytes that this process may still write to the file system of `path`.
-///
-/// # Errors
-/// Those of the system call, such as an absent path.
-pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
-    let stat = nix::sys::statvfs::statvfs(path)?;
-    // The fields are narrower on some systems than on others.
-    #[allow(clippy::useless_conversion)]
-    let (blocks, bytes) = (u64::from(stat.blocks_available()), u64::from(stat.fragment_size()));
-    Ok(blocks.saturating_mul(bytes))
 }
 
 fn lock(path: &Path) -> Result<File, StartError> {
@@ -231,7 +249,7 @@ fn check_unused(dir: &Path) -> Result<(), StartError> {
 /// Refuses to make a directory where a node would soon find the disk full.
 fn check_room(dir: &Path) -> Result<(), StartError> {
     let existing = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
-    let free = free_bytes(existing).map_err(failed("read free space", existing))?;
+    let free = OsDisk.free_bytes(existing).map_err(failed("read free space", existing))?;
     if free < CREATE_BYTES_MIN {
         return Err(StartError::DiskFull {
             dir: dir.to_path_buf(),

@@ -44,6 +44,7 @@ mod journal;
 mod keys;
 mod recent;
 mod shard;
+mod store;
 mod survey;
 mod tally;
 mod view;
@@ -52,13 +53,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use fjall::compaction::Leveled;
-use fjall::config::{
-    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
-};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -66,52 +61,17 @@ pub(crate) use self::batch::WriteBatch;
 pub(crate) use self::install::{Derived, Installer};
 pub(crate) use self::keys::Index;
 pub(crate) use self::shard::ShardRecords;
+#[cfg(feature = "testing")]
+pub(crate) use self::store::MemoryEngine;
 pub(crate) use self::tally::{Share, Tally};
 pub(crate) use self::view::{Chunk, RecordsView};
 
 use self::flusher::{Bell, Flusher, Shards};
 use self::shard::Shard;
-use self::tally::Sums;
+use self::store::Store;
 use crate::codec::CodecError;
 use crate::error::StartError;
 use crate::placement::ShardId;
-
-/// Blocks of tables that are kept in memory. Small: three nodes in one process share 200 MB, and
-/// what is not here is mostly in the system's page cache.
-const CACHE_BYTES: u64 = 16 << 20;
-
-/// A memtable of this size goes to disk; it takes a third more in memory. Larger ones make look-ups
-/// and changes dearer, smaller ones make more tables to merge.
-const MEMTABLE_BYTES: u64 = 8 << 20;
-
-/// Tables are cut at this size.
-const TABLE_BYTES: u64 = 8 << 20;
-
-/// So many flushed memtables are merged at once with the level below, which holds about as much as
-/// they do. Look-ups ask the filters of all of them.
-const FLUSHED_MAX: u8 = 8;
-
-/// Journals are kept until their batches are in tables; fjall begins a new one at 64 MB and wants a
-/// bound of at least this much. With one keyspace there are at most two.
-const JOURNAL_BYTES: u64 = 128 << 20;
-
-/// Files kept open: leaves room for three nodes and their connections under the usual limit of
-/// 1024.
-const OPEN_FILES: usize = 200;
-
-/// One thread flushes and merges. Of several, fjall keeps one free of merges, and that one spins
-/// while another merges: measured, half as much processor time again for each change.
-const THREADS: usize = 1;
-
-/// While memtables hold more than this, every commit is slowed down. The thread above does not
-/// flush while it merges, and without a brake a busy node's memtables were seen to reach a
-/// gigabyte.
-const BUFFER_BYTES: u64 = 32 << 20;
-
-/// A commit is slowed down by a millisecond for each of these bytes too many, up to
-/// [`SLOWDOWN_MS_MAX`]: the more work there is to catch up with, the longer.
-const SLOWDOWN_BYTES: u64 = 1 << 20;
-const SLOWDOWN_MS_MAX: u64 = 100;
 
 /// Records of a shard's replaced data that are removed by one call of [`Records::sweep`]: a few
 /// milliseconds of work.
@@ -124,14 +84,6 @@ pub(crate) struct Records {
     shards: Shards,
     bell: Arc<Bell>,
     flusher: Arc<Flusher>,
-}
-
-/// The engine underneath.
-#[derive(Clone)]
-struct Store {
-    database: Database,
-    keyspace: Keyspace,
-    sums: Sums,
 }
 
 /// Why records could not be read or changed. All but `Chunk` and `Replaced` mean that the replica
@@ -176,15 +128,32 @@ impl Records {
         journal::mend(dir)?;
         let refusal = |error| refusal(dir, error);
         let store = Store::open(dir).map_err(refusal)?;
+        Self::over(store, dir, Flusher::start)
+    }
+
+    /// The records in `store`, which came from `dir`.
+    fn over(
+        store: Store,
+        dir: &Path,
+        start: impl FnOnce(Shards, Arc<Bell>) -> io::Result<Flusher>,
+    ) -> Result<Self, StartError> {
         let bell = Arc::default();
         let shards = survey::shards(&store, &bell).map_err(|error| match error {
-            RecordsError::Engine(error) => refusal(error),
+            RecordsError::Engine(error) => refusal(dir, error),
             other => damaged(dir, &other),
         })?;
         let shards = Arc::new(Mutex::new(shards));
-        let flusher = Flusher::start(Arc::clone(&shards), Arc::clone(&bell));
+        let flusher = start(Arc::clone(&shards), Arc::clone(&bell));
         let flusher = Arc::new(flusher.map_err(failed("start the thread of", dir))?);
         Ok(Self { store, shards, bell, flusher })
+    }
+
+    /// The records in `image`, in memory, flushed by a task.
+    #[cfg(feature = "testing")]
+    pub(crate) fn simulated(image: MemoryEngine) -> Result<Self, StartError> {
+        Self::over(Store::in_memory(image), Path::new("memory"), |shards, bell| {
+            Ok(Flusher::start_task(shards, bell))
+        })
     }
 
     /// The records of one shard.
@@ -223,52 +192,6 @@ impl Records {
     }
 }
 
-impl Store {
-    fn open(dir: &Path) -> fjall::Result<Self> {
-        let database = Database::builder(dir)
-            .cache_size(CACHE_BYTES)
-            .max_cached_files(Some(OPEN_FILES))
-            .max_journaling_size(JOURNAL_BYTES)
-            .manual_journal_persist(true)
-            .journal_compression(CompressionType::None)
-            .worker_threads(THREADS)
-            .open()?;
-        let keyspace = database.keyspace("shards", options)?;
-        Ok(Self { database, keyspace, sums: Sums::default() })
-    }
-
-    /// Makes every batch committed so far durable.
-    fn sync(&self) -> Result<(), RecordsError> {
-        Ok(self.database.persist(PersistMode::SyncAll)?)
-    }
-
-    /// Lets the engine catch up when too much waits to be flushed. Comes after every commit.
-    fn slow_down(&self) {
-        let above = self.database.write_buffer_size().saturating_sub(BUFFER_BYTES);
-        let pause_ms = (above / SLOWDOWN_BYTES).min(SLOWDOWN_MS_MAX);
-        if pause_ms > 0 {
-            #[expect(clippy::disallowed_methods, reason = "a brake: nothing is waited for")]
-            std::thread::sleep(Duration::from_millis(pause_ms));
-        }
-    }
-}
-
-/// Settings of the keyspace. fjall keeps those that the keyspace was made with.
-fn options() -> KeyspaceCreateOptions {
-    let merges =
-        Leveled::default().with_table_target_size(TABLE_BYTES).with_l0_threshold(FLUSHED_MAX);
-    // Most claims ask for a name that is absent: every level has filters (one in a hundred says yes
-    // wrongly), so that hardly a block is read for nothing.
-    let filter = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
-    KeyspaceCreateOptions::default()
-        .max_memtable_size(MEMTABLE_BYTES)
-        .compaction_strategy(Arc::new(merges))
-        .data_block_size_policy(BlockSizePolicy::all(4 << 10))
-        .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
-        .filter_policy(FilterPolicy::all(filter))
-        .expect_point_read_hits(false)
-}
-
 /// Makes an empty database beside `dir`, then gives it its name.
 fn create(dir: &Path) -> Result<(), StartError> {
     let unfinished = dir.with_extension("new");
@@ -280,7 +203,7 @@ fn create(dir: &Path) -> Result<(), StartError> {
     }
     // The store is closed again before its directory moves: it keeps paths.
     Store::open(&unfinished)
-        .and_then(|store| store.database.persist(PersistMode::SyncAll))
+        .and_then(|store| store.persist())
         .map_err(|error| refusal(&unfinished, error))?;
     sync_directories(&unfinished).map_err(failed("sync", &unfinished))?;
     fs::rename(&unfinished, dir).map_err(failed("rename to", dir))?;

@@ -19,7 +19,7 @@ mod frame;
 mod handshake;
 #[cfg(feature = "testing")]
 mod layouts;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod memory;
 mod outgoing;
 mod pending;
@@ -106,6 +106,13 @@ pub(crate) trait Transport: Send + Sync {
     /// With how many other nodes this one does not talk because their policies name records
     /// differently, as far as each was met.
     fn naming_refusals(&self) -> usize;
+
+    /// Why this node and a peer do not talk, as far as the reasons still stand.
+    fn refusals(&self) -> Vec<Refusal>;
+
+    /// Sends what is left to send, for a bounded time, and closes all connections. When this
+    /// returns, every call has failed and the service has heard of the end of every connection.
+    fn stop(&self) -> BoxFuture<'_, ()>;
 }
 
 /// A node's side that serves its peers.

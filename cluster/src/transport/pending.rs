@@ -1,6 +1,6 @@
 //! Calls that wait for an answer, on one connection.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
@@ -22,7 +22,7 @@ pub(super) struct Pending {
 
 #[derive(Default)]
 struct Calls {
-    waiting: HashMap<u64, oneshot::Sender<Answer>>,
+    waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
     last: u64,
     closed: bool,
 }

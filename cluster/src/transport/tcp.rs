@@ -86,14 +86,7 @@ impl TcpTransport {
         Self { links, seats: Arc::default(), refusals, tasks }
     }
 
-    /// Why this node and a peer do not talk, as far as the reasons still stand.
-    pub(crate) fn refusals(&self) -> Vec<Refusal> {
-        self.refusals.standing()
-    }
-
-    /// Sends what is left to send, for a bounded time, and closes all connections. When this
-    /// returns, every call has failed and the service has heard of the end of every connection.
-    pub(crate) async fn stop(&self) {
+    async fn flush_and_stop(&self) {
         let links = join_all(self.links.values().map(|link| link.flushed()));
         if timeout(FLUSH_TIMEOUT, join(links, self.seats.flushed())).await.is_err() {
             tracing::warn!("not everything left before the connections were closed");
@@ -138,6 +131,14 @@ impl Transport for TcpTransport {
 
     fn naming_refusals(&self) -> usize {
         self.refusals.naming()
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        self.refusals.standing()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.flush_and_stop())
     }
 }
 

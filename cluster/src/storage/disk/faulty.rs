@@ -89,6 +89,11 @@ impl FaultyDisk {
         self.lock().faults.full = full;
     }
 
+    /// Whether the power is gone.
+    pub(crate) fn is_halted(&self) -> bool {
+        self.lock().halted
+    }
+
     /// Waits until other threads have brought the disk into a state.
     ///
     /// # Panics
@@ -235,6 +240,10 @@ impl Disk for FaultyDisk {
             inside.iter().for_each(|naming| naming.apply(&mut state.durable));
             Ok(())
         })
+    }
+
+    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+        self.look(|state| Ok(if state.faults.full { 0 } else { u64::MAX }))
     }
 }
 

@@ -160,8 +160,8 @@ fn every_flipped_bit_and_every_cut_is_refused() {
 #[test]
 fn free_space_is_known_of_what_exists() {
     let root = TempDir::new().unwrap();
-    assert!(free_bytes(root.path()).unwrap() > 0);
-    assert!(free_bytes(&root.path().join("absent")).is_err());
+    assert!(OsDisk.free_bytes(root.path()).unwrap() > 0);
+    assert!(OsDisk.free_bytes(&root.path().join("absent")).is_err());
 }
 
 /// Does the first `left` operations that change something and tears the next; then the machine is
@@ -216,6 +216,10 @@ impl Disk for Crashing {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.step().and_then(|()| OsDisk.sync_dir(dir))
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        OsDisk.free_bytes(path)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The thread that hands committed changes to the engine.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::placement::ShardId;
 const STAY: Duration = Duration::from_secs(1);
 
 /// The shards that are flushed, as they come.
-pub(super) type Shards = Arc<Mutex<HashMap<ShardId, Arc<Shard>>>>;
+pub(super) type Shards = Arc<Mutex<BTreeMap<ShardId, Arc<Shard>>>>;
 
 /// Flushes one shard after the other, evenly over time, and sooner what has grown large. Dropping
 /// it flushes everything.
@@ -55,6 +55,27 @@ impl Flusher {
         };
         let thread = thread::Builder::new().name("records".into()).spawn(work)?;
         Ok(Self { bell, failure, thread: Some(thread) })
+    }
+
+    /// Starts a task that does what the thread does, on tokio's time.
+    #[cfg(feature = "testing")]
+    pub(super) fn start_task(shards: Shards, bell: Arc<Bell>) -> Self {
+        let failure = watch::Sender::new(None);
+        let end = Watch { failed: failure.clone(), shards };
+        crate::task::spawn(async move {
+            loop {
+                let round: Vec<_> =
+                    end.shards.lock().expect("no holder panics").values().cloned().collect();
+                for shard in round {
+                    tokio::time::sleep(STAY / 4).await;
+                    if let Err(error) = shard.flush() {
+                        return end.fail(error);
+                    }
+                }
+                tokio::time::sleep(STAY / 4).await;
+            }
+        });
+        Self { bell, failure, thread: None }
     }
 
     /// Resolves when changes can no longer be handed on.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::keys::{self, Index, NAME_BYTES_MAX};
 use super::shard::Shard;
+use super::store::Batch;
 use super::tally::{Share, Shifts};
 use super::{Chunk, Head, RecordsError};
 use crate::codec::CodecError;
@@ -61,8 +62,8 @@ impl Installer {
         if self.whole {
             return Err(RecordsError::Chunk("it follows the last one".to_owned()));
         }
-        let (id, keyspace) = (self.shard.id, &self.shard.store.keyspace);
-        let mut changes = self.shard.store.database.batch();
+        let id = self.shard.id;
+        let mut changes = Batch::default();
         let (mut last, mut shares) = (self.last.as_ref(), Vec::with_capacity(chunk.entries.len()));
         for (name, record) in &chunk.entries {
             if last.is_some_and(|last| last >= name) || name.len() > NAME_BYTES_MAX {
@@ -74,16 +75,16 @@ impl Installer {
             shares.push(derived.share);
             for (index, time_ms) in derived.entries {
                 let key = keys::index(index, id, self.generation, time_ms, name);
-                changes.insert(keyspace, key, []);
+                changes.insert(key, []);
             }
-            changes.insert(keyspace, keys::record(id, self.generation, name), &record[..]);
+            changes.insert(keys::record(id, self.generation, name), &record[..]);
         }
         {
             let generations = self.shard.generations();
             if generations.installing != Some(self.generation) {
                 return Err(RecordsError::Replaced);
             }
-            changes.commit()?;
+            self.shard.store.commit(id, changes)?;
         }
         self.shard.store.slow_down();
         self.last = last.cloned();
@@ -111,14 +112,14 @@ impl Installer {
         // it puts in force. A sync more is cheap here, and does not rest on it.
         self.shard.store.sync()?;
         let head = Head { generation: self.generation, meta: Bytes::copy_from_slice(meta) };
-        let (id, keyspace) = (self.shard.id, &self.shard.store.keyspace);
-        let mut changes = self.shard.store.database.batch();
+        let id = self.shard.id;
+        let mut changes = Batch::default();
         let tallies = std::mem::take(&mut self.tallies).tallies();
         for (group, tally) in &tallies {
-            changes.insert(keyspace, keys::tally(id, self.generation, group), tally.encode());
+            changes.insert(keys::tally(id, self.generation, group), tally.encode());
         }
-        changes.insert(keyspace, keys::head(id), head.encode());
-        changes.commit()?;
+        changes.insert(keys::head(id), head.encode());
+        self.shard.store.commit(id, changes)?;
         self.shard.store.sync()?;
         self.shard.replace(&mut generations, self.generation, tallies);
         Ok(())

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fjall::{Keyspace, OwnedWriteBatch};
 
 use super::Head;
 use super::keys::{self, Index};
+use super::store::Batch;
 use super::tally::Tally;
 use crate::placement::ShardId;
 
@@ -170,38 +170,32 @@ impl Changes {
 
     /// Appends the changes to a batch of the engine. Most are in the order of their keys, which is
     /// the cheapest for it.
-    pub(super) fn write(
-        &self,
-        batch: &mut OwnedWriteBatch,
-        keyspace: &Keyspace,
-        shard: ShardId,
-        generation: u32,
-    ) {
+    pub(super) fn write(&self, batch: &mut Batch, shard: ShardId, generation: u32) {
         for ((index, time_ms, name), there) in &self.entries {
             let key = keys::index(*index, shard, generation, *time_ms, name);
             match there {
-                true => batch.insert(keyspace, key, []),
-                false => batch.remove(keyspace, key),
+                true => batch.insert(key, []),
+                false => batch.remove(key),
             }
         }
         for (group, tally) in &self.tallies {
             let key = keys::tally(shard, generation, group);
             match tally {
-                Some(tally) => batch.insert(keyspace, key, tally.encode()),
-                None => batch.remove(keyspace, key),
+                Some(tally) => batch.insert(key, tally.encode()),
+                None => batch.remove(key),
             }
         }
         if let Some(meta) = &self.meta {
             let head = Head { generation, meta: meta.clone() };
-            batch.insert(keyspace, keys::head(shard), head.encode());
+            batch.insert(keys::head(shard), head.encode());
         }
         let mut records: Vec<_> = self.records.iter().collect();
         records.sort_unstable_by_key(|(name, _)| *name);
         for (name, record) in records {
             let key = keys::record(shard, generation, name);
             match record {
-                Some(record) => batch.insert(keyspace, key, &record[..]),
-                None => batch.remove(keyspace, key),
+                Some(record) => batch.insert(key, &record[..]),
+                None => batch.remove(key),
             }
         }
     }

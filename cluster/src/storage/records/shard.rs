@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use fjall::Readable;
 use tokio::sync::Notify;
 
 use super::due::DueFloor;
 use super::flusher::Bell;
 use super::keys::{self, Index, Kind};
 use super::recent::{Change, Recent};
+use super::store::{self, Batch, Snapshot};
 use super::tally::{Shifts, Tallies, Tally};
 use super::view::RecordsView;
 use super::{Head, Installer, RecordsError, Store, WriteBatch};
@@ -100,8 +100,7 @@ impl ShardRecords {
             if let Some(record) = self.shard.recent().record(name) {
                 return Ok(record);
             }
-            let found =
-                self.shard.store.keyspace.get(keys::record(self.shard.id, generation, name))?;
+            let found = self.shard.store.get(keys::record(self.shard.id, generation, name))?;
             // Had the data been replaced and swept in between, a record could seem absent.
             if generation == self.shard.current() {
                 return Ok(found.map(Bytes::from_owner));
@@ -286,8 +285,8 @@ impl Shard {
         let start = keys::index(index, self.id, generation, from.0, from.1);
         let end = Kind::Index(index).range(self.id, generation).end;
         let (mut stored, mut earliest_stored) = (0, None);
-        for entry in self.store.keyspace.range(start..end) {
-            let key = entry.key()?;
+        for entry in self.store.range(store::keys(start..end)) {
+            let (key, _) = entry?;
             let Some((time_ms, name)) = keys::index_parts(&key) else { continue };
             let entry = (time_ms, Bytes::copy_from_slice(name));
             if recent.contains_key(&entry) {
@@ -338,15 +337,15 @@ impl Shard {
             recent.begin_flush()
         };
         let Some(changes) = changes else { return Ok(false) };
-        let mut batch = self.store.database.batch();
-        changes.write(&mut batch, &self.store.keyspace, self.id, self.current());
-        batch.commit()?;
+        let mut batch = Batch::default();
+        changes.write(&mut batch, self.id, self.current());
+        self.store.commit(self.id, batch)?;
         self.recent().end_flush();
         Ok(true)
     }
 
     pub(super) fn head(&self) -> Result<Option<Head>, RecordsError> {
-        let bytes = self.store.keyspace.get(keys::head(self.id))?;
+        let bytes = self.store.get(keys::head(self.id))?;
         bytes.map(|bytes| Head::decode(&bytes)).transpose()
     }
 
@@ -379,15 +378,15 @@ impl Shard {
         };
         let end = kind.range(self.id, generation).end;
         let range = (Bound::Included(next), Bound::Excluded(end));
-        let mut batch = self.store.database.batch();
+        let mut batch = Batch::default();
         let mut last = None;
-        for entry in self.store.keyspace.range(range).take(keys_max) {
-            let key = entry.key()?;
+        for entry in self.store.range(range).take(keys_max) {
+            let (key, _) = entry?;
             last = Some(key.to_vec());
-            batch.remove(&self.store.keyspace, key);
+            batch.remove(key);
         }
         let whole = batch.len() < keys_max;
-        batch.commit()?;
+        self.store.commit(self.id, batch)?;
         self.store.slow_down();
         let following = Kind::ALL.into_iter().skip_while(|of| *of != kind).nth(1);
         *sweep = match (whole, following, last) {
@@ -419,11 +418,8 @@ impl Head {
     }
 
     /// The head of a shard as a snapshot has it.
-    pub(super) fn read(
-        snapshot: &fjall::Snapshot,
-        shard: &Shard,
-    ) -> Result<Option<Self>, RecordsError> {
-        let bytes = snapshot.get(&shard.store.keyspace, keys::head(shard.id))?;
+    pub(super) fn read(snapshot: &Snapshot, shard: &Shard) -> Result<Option<Self>, RecordsError> {
+        let bytes = snapshot.get(keys::head(shard.id))?;
         bytes.map(|bytes| Self::decode(&bytes)).transpose()
     }
 }

@@ -1,14 +1,15 @@
 //! What of which shard is stored, found out when the records are opened.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use super::flusher::Bell;
 use super::keys::{self, Kind};
 use super::shard::{Shard, Stored};
+use super::store::{self, Store};
 use super::tally::Tallies;
-use super::{Head, RecordsError, Store};
+use super::{Head, RecordsError};
 use crate::placement::ShardId;
 
 #[derive(Default)]
@@ -23,10 +24,10 @@ struct Found {
 pub(super) fn shards(
     store: &Store,
     bell: &Arc<Bell>,
-) -> Result<HashMap<ShardId, Arc<Shard>>, RecordsError> {
-    let mut found: HashMap<ShardId, Found> = HashMap::new();
-    for entry in store.keyspace.range(keys::heads()) {
-        let (key, bytes) = entry.into_inner()?;
+) -> Result<BTreeMap<ShardId, Arc<Shard>>, RecordsError> {
+    let mut found: BTreeMap<ShardId, Found> = BTreeMap::new();
+    for entry in store.range(store::keys(keys::heads())) {
+        let (key, bytes) = entry?;
         if let Some(shard) = keys::head_shard(&key) {
             found.entry(shard).or_default().current = Head::decode(&bytes)?.generation;
         }
@@ -51,14 +52,14 @@ pub(super) fn shards(
 fn generations(
     store: &Store,
     kind: Kind,
-    found: &mut HashMap<ShardId, Found>,
+    found: &mut BTreeMap<ShardId, Found>,
 ) -> Result<(), RecordsError> {
     let all = kind.all();
     let mut next = all.start;
     while let Some(entry) =
-        store.keyspace.range((Bound::Included(next), Bound::Excluded(all.end.clone()))).next()
+        store.range((Bound::Included(next), Bound::Excluded(all.end.clone()))).next()
     {
-        let key = entry.key()?;
+        let (key, _) = entry?;
         let Some((shard, generation)) = keys::place(&key) else { return Ok(()) };
         found.entry(shard).or_default().generations.insert(generation);
         next = kind.range(shard, generation).end;

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::RecordsError;
 use super::keys::{self, Kind};
-use super::{RecordsError, Store};
+use super::store::{self, Store};
 use crate::codec;
 use crate::placement::ShardId;
 
@@ -112,8 +113,8 @@ impl Tallies {
         sums: Sums,
     ) -> Result<Self, RecordsError> {
         let mut groups = HashMap::new();
-        for entry in store.keyspace.range(Kind::Tally.range(shard, generation)) {
-            let (key, bytes) = entry.into_inner()?;
+        for entry in store.range(store::keys(Kind::Tally.range(shard, generation))) {
+            let (key, bytes) = entry?;
             let tally = codec::decode(codec::TALLY, &bytes).map_err(RecordsError::Stored)?;
             groups.insert(Bytes::copy_from_slice(keys::tally_group(&key)), tally);
         }

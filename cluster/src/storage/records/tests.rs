@@ -51,7 +51,7 @@ impl Fixture {
     /// Puts everything into tables.
     fn flush_to_tables(&self) {
         self.flush();
-        self.records.store.keyspace.rotate_memtable_and_wait().unwrap();
+        self.records.store.keyspace().rotate_memtable_and_wait().unwrap();
     }
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::{self, Kind};
 use super::shard::Shard;
+use super::store::Snapshot;
 use super::{Head, RecordsError};
 use crate::codec;
 
@@ -21,7 +22,7 @@ const CHECKSUM_BYTES: usize = 4;
 #[derive(Clone)]
 pub(crate) struct RecordsView {
     shard: Arc<Shard>,
-    snapshot: fjall::Snapshot,
+    snapshot: Snapshot,
     generation: u32,
     meta: Option<Bytes>,
 }
@@ -48,7 +49,7 @@ struct WireChunk {
 
 impl RecordsView {
     pub(super) fn new(shard: &Arc<Shard>) -> Result<Self, RecordsError> {
-        let snapshot = shard.store.database.snapshot();
+        let snapshot = shard.store.snapshot();
         let head = Head::read(&snapshot, shard)?;
         let (generation, meta) = head.map_or((0, None), |head| (head.generation, Some(head.meta)));
         Ok(Self { shard: shard.clone(), snapshot, generation, meta })
@@ -75,8 +76,8 @@ impl RecordsView {
         };
         let range = (start, Bound::Excluded(range.end));
         let (mut entries, mut bytes) = (Vec::<(Bytes, Bytes)>::new(), 0);
-        for entry in fjall::Readable::range(&self.snapshot, &self.shard.store.keyspace, range) {
-            let (key, record) = entry.into_inner()?;
+        for entry in self.snapshot.range(range) {
+            let (key, record) = entry?;
             let name = keys::record_name(&key);
             bytes += name.len() + record.len();
             if bytes > bytes_max && !entries.is_empty() {

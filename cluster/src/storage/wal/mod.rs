@@ -29,9 +29,12 @@ use self::writer::Writer;
 use super::disk::Disk;
 use crate::error::StartError;
 use crate::placement::ShardId;
+use crate::random;
 
 mod change;
 mod directory;
+#[cfg(feature = "testing")]
+mod driven;
 mod failure;
 mod ledger;
 mod preparer;
@@ -43,6 +46,8 @@ mod shard_log;
 mod supply;
 mod writer;
 
+#[cfg(feature = "testing")]
+pub(crate) use self::driven::Driver;
 pub(crate) use self::shard_log::ShardLog;
 pub(crate) use self::supply::Space;
 
@@ -75,7 +80,7 @@ impl WalOptions {
     /// A log in `dir`, kept as in production.
     pub(crate) fn new(dir: PathBuf, create: bool) -> Self {
         let (segment_bytes, segments_held) = (SEGMENT_BYTES, SEGMENTS_HELD);
-        Self { dir, create, segment_bytes, segments_held, log: rand::random() }
+        Self { dir, create, segment_bytes, segments_held, log: random::draw() }
     }
 }
 
@@ -128,6 +133,17 @@ impl Wal {
     /// # Errors
     /// See [`WalError`]. Nothing was written unless the log was found in order.
     pub(crate) fn open(disk: Arc<dyn Disk>, options: WalOptions) -> Result<Self, WalError> {
+        let (recovered, preparer) = Self::recover(disk, &options)?;
+        let (wal, writer) = Self::assemble(recovered, &options);
+        wal.start(writer, preparer, &options.dir)?;
+        Ok(wal)
+    }
+
+    /// Reads the log back, or creates it.
+    fn recover(
+        disk: Arc<dyn Disk>,
+        options: &WalOptions,
+    ) -> Result<(Recovered, Preparer), WalError> {
         let files = Files::find(&*disk, &options.dir, options.create)?;
         let recovered = if files.segments.is_empty() {
             None
@@ -142,14 +158,11 @@ impl Wal {
             Some(recovered) => recovered,
             None => Recovered::new(log, preparer.prepare(1, 0)?),
         };
-        Self::start(recovered, preparer, &options)
+        Ok((recovered, preparer))
     }
 
-    fn start(
-        recovered: Recovered,
-        preparer: Preparer,
-        options: &WalOptions,
-    ) -> Result<Self, WalError> {
+    /// The log without its threads, and the writer that one of them runs.
+    fn assemble(recovered: Recovered, options: &WalOptions) -> (Self, Writer) {
         let queue = Arc::new(Queue::new());
         let alarm = Arc::new(Alarm::new());
         let shards = Arc::new(Shards::new(Arc::clone(&queue)));
@@ -172,19 +185,24 @@ impl Wal {
             segment_bytes: options.segment_bytes,
             segments_held: options.segments_held,
         };
-        let watch = |name| Watch { name, supply: Arc::clone(&supply), alarm: Arc::clone(&alarm) };
+        (Self { queue, shards, supply, alarm, threads: Mutex::new(None) }, writer)
+    }
+
+    fn start(&self, writer: Writer, preparer: Preparer, dir: &Path) -> Result<(), WalError> {
+        let (supply, alarm) = (&self.supply, &self.alarm);
+        let watch = |name| Watch { name, supply: Arc::clone(supply), alarm: Arc::clone(alarm) };
         let (of_writer, of_preparer) = (watch("wal"), watch("wal-prepare"));
-        let serving = Arc::clone(&supply);
-        let preparer = of_preparer.spawn(&options.dir, move || serving.serve(preparer))?;
-        let writer = match of_writer.spawn(&options.dir, move || writer.run()) {
+        let serving = Arc::clone(supply);
+        let preparer = of_preparer.spawn(dir, move || serving.serve(preparer))?;
+        let writer = match of_writer.spawn(dir, move || writer.run()) {
             Ok(writer) => writer,
             Err(error) => {
                 supply.stop();
                 return Err(error);
             }
         };
-        let threads = Mutex::new(Some(Threads { writer, preparer }));
-        Ok(Self { queue, shards, supply, alarm, threads })
+        *self.threads.lock().expect("starting does not panic") = Some(Threads { writer, preparer });
+        Ok(())
     }
 
     /// The log of one shard. It is empty if nothing was ever written for the shard.
@@ -207,10 +225,10 @@ impl Wal {
     /// Writes what is queued, marks the end, and ends the threads. What is handed in later is
     /// refused. Blocks for as long as the disk takes. Calling it again does nothing.
     pub(crate) fn close(&self) {
-        let threads = self.threads.lock().expect("closing does not panic").take();
-        let Some(Threads { writer, preparer }) = threads else { return };
         self.queue.close();
         self.supply.close();
+        let threads = self.threads.lock().expect("closing does not panic").take();
+        let Some(Threads { writer, preparer }) = threads else { return };
         // A thread that panicked has raised the alarm.
         drop(writer.join());
         self.supply.stop();

@@ -24,6 +24,9 @@ pub(super) struct Queue {
     hurried: Condvar,
     /// The frames were taken out.
     drained: Notify,
+    /// As `hurried`, for a writer that is a task.
+    #[cfg(feature = "testing")]
+    rung: Notify,
 }
 
 #[derive(Default)]
@@ -42,7 +45,13 @@ pub(super) struct Batch {
 
 impl Queue {
     pub(super) fn new() -> Self {
-        Self { waiting: Mutex::default(), hurried: Condvar::new(), drained: Notify::new() }
+        Self {
+            waiting: Mutex::default(),
+            hurried: Condvar::new(),
+            drained: Notify::new(),
+            #[cfg(feature = "testing")]
+            rung: Notify::new(),
+        }
     }
 
     /// Adds the frames that `encode` appends, and `synced` to be told about them. A closed queue
@@ -105,6 +114,8 @@ impl Queue {
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.hurried.notify_one();
+        #[cfg(feature = "testing")]
+        self.rung.notify_one();
     }
 
     fn wake(&self, mut waiting: MutexGuard<'_, Waiting>) {
@@ -112,6 +123,23 @@ impl Queue {
         drop(waiting);
         if first {
             self.hurried.notify_one();
+            #[cfg(feature = "testing")]
+            self.rung.notify_one();
+        }
+    }
+
+    /// Waits until [`Queue::drain`] would return at once.
+    #[cfg(feature = "testing")]
+    pub(super) async fn hurried(&self) {
+        loop {
+            let rung = self.rung.notified();
+            {
+                let waiting = self.lock();
+                if waiting.hurried || waiting.closed {
+                    return;
+                }
+            }
+            rung.await;
         }
     }
 

@@ -27,6 +27,9 @@ pub(super) struct Supply {
     state: Mutex<State>,
     changed: Condvar,
     alarm: Arc<Alarm>,
+    /// Prepares here and now where there is no thread for it.
+    #[cfg(feature = "testing")]
+    inline: Mutex<Option<Preparer>>,
 }
 
 struct State {
@@ -42,6 +45,10 @@ struct State {
     closing: bool,
     stopped: bool,
 }
+
+/// The file system failed; the alarm is raised.
+#[derive(PartialEq, Eq)]
+struct Broken;
 
 enum Task {
     Prepare { sequence: u64, bytes: u64 },
@@ -62,7 +69,13 @@ impl Supply {
             closing: false,
             stopped: false,
         };
-        Self { state: Mutex::new(state), changed: Condvar::new(), alarm }
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            alarm,
+            #[cfg(feature = "testing")]
+            inline: Mutex::new(None),
+        }
     }
 
     pub(super) fn space(&self) -> Space {
@@ -87,8 +100,43 @@ impl Supply {
             if let (Some(full), true) = (&state.full, state.closing) {
                 return Err(full.clone());
             }
-            state = self.changed.wait(state).expect(UNPOISONED);
+            state = self.wait(state);
         }
+    }
+
+    /// Waits for a change of the state.
+    fn wait<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        #[cfg(feature = "testing")]
+        if let Some(preparer) = self.inline.lock().expect(UNPOISONED).as_mut() {
+            drop(state);
+            // Nobody makes room while the whole node waits here.
+            if !self.serve_once(preparer) {
+                self.close();
+            }
+            return self.lock();
+        }
+        self.changed.wait(state).expect(UNPOISONED)
+    }
+
+    /// Has the preparing done by whoever waits for it, and not by a thread.
+    #[cfg(feature = "testing")]
+    pub(super) fn serve_inline(&self, preparer: Preparer) {
+        *self.inline.lock().expect(UNPOISONED) = Some(preparer);
+    }
+
+    /// Does everything that a thread would be doing now.
+    #[cfg(feature = "testing")]
+    pub(super) fn catch_up(&self) {
+        if let Some(preparer) = self.inline.lock().expect(UNPOISONED).as_mut() {
+            while self.serve_once(preparer) {}
+        }
+    }
+
+    /// Does one thing; `false` when there is none to do, or it failed.
+    #[cfg(feature = "testing")]
+    fn serve_once(&self, preparer: &mut Preparer) -> bool {
+        let task = Self::task(&mut self.lock(), false);
+        task.is_some_and(|task| self.carry_out(preparer, task).is_ok())
     }
 
     /// No entry in this segment matters any more, and what made it so is durable.
@@ -123,27 +171,36 @@ impl Supply {
         loop {
             let task = self.next_task(retry);
             retry = matches!(task, Task::Recycle { .. });
-            let done = match task {
-                Task::Prepare { sequence, bytes } => {
-                    preparer.prepare(sequence, bytes).map(|segment| self.offer(segment))
-                }
-                Task::Enlarge { mut segment, bytes } => {
-                    let enlarged = segment.enlarge(bytes).map_err(Trouble::of);
-                    self.put_back(segment, enlarged.is_ok());
-                    enlarged
-                }
-                Task::Recycle { sequence } => preparer.recycle(sequence).map_err(Trouble::Broken),
-                Task::Stop => return,
-            };
-            match done {
-                Ok(()) => {}
-                Err(Trouble::Full(failure)) => self.disk_full(failure),
-                Err(Trouble::Broken(failure)) => {
-                    self.alarm.raise(failure);
-                    return self.alarmed();
-                }
+            if matches!(task, Task::Stop) || self.carry_out(&mut preparer, task) == Err(Broken) {
+                return;
             }
         }
+    }
+
+    /// Does what is to be done, and says so to who waits for it.
+    fn carry_out(&self, preparer: &mut Preparer, task: Task) -> Result<(), Broken> {
+        let done = match task {
+            Task::Prepare { sequence, bytes } => {
+                preparer.prepare(sequence, bytes).map(|segment| self.offer(segment))
+            }
+            Task::Enlarge { mut segment, bytes } => {
+                let enlarged = segment.enlarge(bytes).map_err(Trouble::of);
+                self.put_back(segment, enlarged.is_ok());
+                enlarged
+            }
+            Task::Recycle { sequence } => preparer.recycle(sequence).map_err(Trouble::Broken),
+            Task::Stop => Ok(()),
+        };
+        match done {
+            Ok(()) => {}
+            Err(Trouble::Full(failure)) => self.disk_full(failure),
+            Err(Trouble::Broken(failure)) => {
+                self.alarm.raise(failure);
+                self.alarmed();
+                return Err(Broken);
+            }
+        }
+        Ok(())
     }
 
     /// Waits for something to do. While the disk is full, preparing waits for `retry`, for a
@@ -151,21 +208,8 @@ impl Supply {
     fn next_task(&self, mut retry: bool) -> Task {
         let mut state = self.lock();
         loop {
-            if state.stopped {
-                return Task::Stop;
-            }
-            if let Some(sequence) = state.retired.pop_front() {
-                return Task::Recycle { sequence };
-            }
-            if state.full.is_none() || retry {
-                let bytes = state.wanted;
-                match state.ready.take_if(|ready| ready.capacity < bytes) {
-                    Some(segment) => return Task::Enlarge { segment, bytes },
-                    None if state.ready.is_none() => {
-                        return Task::Prepare { sequence: state.next, bytes };
-                    }
-                    None => {}
-                }
+            if let Some(task) = Self::task(&mut state, retry) {
+                return task;
             }
             if state.full.is_some() {
                 let (locked, waited) = self.changed.wait_timeout(state, RETRY).expect(UNPOISONED);
@@ -173,6 +217,25 @@ impl Supply {
             } else {
                 state = self.changed.wait(state).expect(UNPOISONED);
             }
+        }
+    }
+
+    /// What there is to do now. While the disk is full, preparing is for a `retry` only.
+    fn task(state: &mut State, retry: bool) -> Option<Task> {
+        if state.stopped {
+            return Some(Task::Stop);
+        }
+        if let Some(sequence) = state.retired.pop_front() {
+            return Some(Task::Recycle { sequence });
+        }
+        if state.full.is_some() && !retry {
+            return None;
+        }
+        let bytes = state.wanted;
+        match state.ready.take_if(|ready| ready.capacity < bytes) {
+            Some(segment) => Some(Task::Enlarge { segment, bytes }),
+            None if state.ready.is_none() => Some(Task::Prepare { sequence: state.next, bytes }),
+            None => None,
         }
     }
 

@@ -41,15 +41,25 @@ impl Writer {
     pub(super) fn run(mut self) {
         let mut batch = Batch::default();
         while self.queue.drain(&mut batch) {
-            let committed = self.commit(&mut batch.frames, END_BYTES);
-            for synced in batch.synced.drain(..) {
-                synced(committed.as_ref().copied().map_err(Failure::to_io));
-            }
-            if committed.is_ok() {
-                self.release();
-                self.rewrite();
-            }
+            self.settle(&mut batch);
         }
+        self.end();
+    }
+
+    /// Makes a batch durable and tells everybody who waits for it.
+    pub(super) fn settle(&mut self, batch: &mut Batch) {
+        let committed = self.commit(&mut batch.frames, END_BYTES);
+        for synced in batch.synced.drain(..) {
+            synced(committed.as_ref().copied().map_err(Failure::to_io));
+        }
+        if committed.is_ok() {
+            self.release();
+            self.rewrite();
+        }
+    }
+
+    /// Marks an orderly end.
+    pub(super) fn end(&mut self) {
         if !self.ended {
             let mut end = Vec::new();
             Change::End.push(&mut end, ShardId(0));

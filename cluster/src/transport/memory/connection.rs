@@ -83,9 +83,9 @@ impl Connection {
             answers: Lane::default(),
             closed: AtomicBool::new(false),
         });
-        tokio::spawn(connection.clone().run_requests());
-        tokio::spawn(connection.clone().run_answers());
-        tokio::spawn(connection.clone().run_pings());
+        connection.dialed.1.spawn(connection.clone().run_requests());
+        connection.dialer.1.spawn(connection.clone().run_answers());
+        connection.dialer.1.spawn(connection.clone().run_pings());
         connection
     }
 

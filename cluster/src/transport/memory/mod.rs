@@ -17,9 +17,11 @@ use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
 
 use self::connection::Connection;
-use super::{CallError, Request, Service, Transport, deadline};
+use super::{CallError, Refusal, Request, Service, Transport, deadline};
 use crate::clock::ClockGuard;
 use crate::config::NodeId;
+#[cfg(feature = "testing")]
+use crate::simulation::Machine;
 
 /// Nodes and the ways between them. Clones share it.
 #[derive(Clone)]
@@ -40,6 +42,20 @@ struct State {
 struct Member {
     guard: Arc<ClockGuard>,
     service: Arc<dyn Service>,
+    /// What the node runs on: it takes nothing off the wire while that stands still.
+    #[cfg(feature = "testing")]
+    machine: Option<Machine>,
+}
+
+impl Member {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        #[cfg(feature = "testing")]
+        if let Some(machine) = &self.machine {
+            drop(machine.spawn(task));
+            return;
+        }
+        tokio::spawn(task);
+    }
 }
 
 /// How frames fare from one node to another.
@@ -84,7 +100,13 @@ impl MemoryNetwork {
         service: Arc<dyn Service>,
     ) -> MemoryTransport {
         self.leave(own);
-        self.lock().members.insert(own, Member { guard, service });
+        let member = Member {
+            guard,
+            service,
+            #[cfg(feature = "testing")]
+            machine: Machine::current(),
+        };
+        self.lock().members.insert(own, member);
         self.connect_all();
         MemoryTransport { own, network: self.clone() }
     }
@@ -205,6 +227,15 @@ impl Transport for MemoryTransport {
 
     fn naming_refusals(&self) -> usize {
         0
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        Vec::new()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        self.network.leave(self.own);
+        Box::pin(ready(()))
     }
 }
 

@@ -117,7 +117,7 @@ fn source(count: u64, factor: u64) -> (Fixture, RecordsView) {
 fn stored_keys(records: &Records) -> usize {
     let shards: Vec<_> = records.shards.lock().unwrap().values().cloned().collect();
     shards.iter().for_each(|shard| shard.flush().unwrap());
-    let range = |kind: keys::Kind| records.store.keyspace.range(kind.all()).count();
+    let range = |kind: keys::Kind| records.store.keyspace().range(kind.all()).count();
     range(keys::Kind::Record) + range(keys::Kind::Index(Index::Due))
 }
 
@@ -416,7 +416,7 @@ fn a_sweep_does_a_bounded_part_at_a_time() {
     assert_eq!(left, [50, 40, 30, 25, 25, 25, 25, 15, 5]);
     let of_unsettled = keys::Kind::Index(Index::Unsettled).all();
     for swept in [of_unsettled, keys::Kind::Tally.all()] {
-        assert_eq!(fixture.records.store.keyspace.range(swept).count(), 0);
+        assert_eq!(fixture.records.store.keyspace().range(swept).count(), 0);
     }
     assert_eq!(stored_keys(&fixture.records), 0);
 }
