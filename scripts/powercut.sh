@@ -35,21 +35,9 @@ for path in sys.argv[1:]:
     fcntl.ioctl(folder, 0x8004587D, struct.pack("I", 2))
     os.close(folder)
 END
-# Whether a process runs; one that has ended and was not waited for yet does not.
-runs() { kill -0 "$1" 2>/dev/null && ! grep -qs '^State:[[:space:]]*Z' "/proc/$1/status"; }
 for node in "${nodes[@]}"; do
-    if [[ -s $dir/$node.pid ]]; then
-        pid=$(<"$dir/$node.pid")
-        # It may have ended by itself: its disk was gone.
-        kill -KILL "$pid" 2>/dev/null || true
-        while runs "$pid"; do sleep 0.01; done
-        rm -f "$dir/$node.pid"
-    fi
-    # The system lets go of a process's files a moment after it has ended.
-    for ((try = 0; ; try++)); do
-        umount "$dir/data/$node" 2>/dev/null && break
-        ((try < 100)) || { echo "the disk of node $node is in use" >&2 && exit 1; }
-        sleep 0.05
-    done
+    # It may have ended by itself: its disk was gone.
+    [[ ! -s $dir/$node.pid ]] || "$here/kill.sh" "$node" --dir "$dir" >/dev/null 2>&1 || rm -f "$dir/$node.pid"
+    umount "$dir/data/$node"
     echo "cut the power of node $node"
 done

@@ -12,7 +12,6 @@ use crate::run::Plan;
 
 /// A run's result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Report {
     /// The day, as the machine says it.
     pub date: String,
