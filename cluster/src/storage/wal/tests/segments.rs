@@ -163,6 +163,8 @@ fn a_segment_that_a_killed_process_took_out_is_not_written_before_its_name_is_go
     let wal = open(&disk, SEGMENT);
     append(&wal, A, 0..10);
     append(&wal, A, 10..20);
+    // Otherwise the one that is taken out may become the next.
+    disk.wait_until("the next is ready", |_, names| segments(names) == [1, 2, 3]);
     wal.shard(A).purge(9, "mark".into());
     disk.wait_until("it is taken out", |_, names| segments(names) == [2, 3] && spares(names) == 1);
     let expected = states(&wal);
