@@ -9,7 +9,7 @@ use crate::support::cluster::{Cluster, Setup};
 use crate::support::http::Order;
 use crate::support::policy::policy;
 use crate::support::upstream::Upstream;
-use crate::support::{fresh_key, run};
+use crate::support::{fresh_key, run, until};
 
 /// A retention that a test can outlive.
 fn kept_for(seconds: u64) -> String {
@@ -122,7 +122,8 @@ fn c71_two_regions_never_run_one_key_apart() {
         };
         let (one, two, three) = tokio::join!(race(0), race(1), race(2));
         assert!([one, two, three].iter().all(|status| [201, 409].contains(status)));
-        assert!([one, two, three].contains(&201));
+        // A claim of the lonely region may come through late; its holder gives it back unused.
+        until("it has run", || async { order.post(cluster.gateway(0)).await.is_replay() }).await;
         for node in 0..3 {
             assert!(order.post(cluster.gateway(node)).await.is_replay(), "node {node}");
             assert!(done.post(cluster.gateway(node)).await.is_replay(), "node {node}");
