@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::{Inner, Node, balance};
-use crate::clock;
 use crate::config::NodeId;
 use crate::error::StartError;
 use crate::failpoint;
@@ -101,7 +100,9 @@ async fn rounds(inner: Arc<Inner>) {
         }
         if !inner.guard.trusted() {
             // Whoever stamps no time cannot serve its shards: another node should lead them.
-            give_up_leaderships(&inner, &inner.router.fit_peers()).await;
+            // What does not go now is tried again in the next round.
+            let _ =
+                timeout(HAND_OVER, give_up_leaderships(&inner, &inner.router.fit_peers())).await;
         }
     }
 }
@@ -163,13 +164,17 @@ async fn give_up_leaderships(inner: &Inner, peers: &[NodeId]) -> usize {
 /// Hands every leadership over before a stop, so that nobody has to notice it by a time-out.
 pub(super) async fn hand_over(inner: &Inner) {
     inner.router.set_fit(false);
-    let begin = clock::now();
     let peers = || match inner.router.fit_peers() {
         // Nobody has said so yet; the node stops in any case.
         fit if fit.is_empty() => inner.transport.connected(),
         fit => fit,
     };
-    while give_up_leaderships(inner, &peers()).await > 0 && clock::now() - begin < HAND_OVER {
-        tokio::time::sleep(TRANSFER_GAP).await;
+    let all = async {
+        while give_up_leaderships(inner, &peers()).await > 0 {
+            tokio::time::sleep(TRANSFER_GAP).await;
+        }
+    };
+    if timeout(HAND_OVER, all).await.is_err() {
+        tracing::warn!("leaderships could not be given away in time");
     }
 }

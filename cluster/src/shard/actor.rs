@@ -121,6 +121,10 @@ impl Actor {
 
     /// Lets another node lead. Nothing is under way, so no answer is lost with the leadership.
     async fn hand_over(&self, asked: HandOver) {
+        if asked.done.is_closed() {
+            // Whoever asked was told that it took too long, and may have asked for something else.
+            return;
+        }
         let moved = hand_over(&self.replica, asked.to).await;
         if let Err(reason) = moved {
             tracing::info!(to = asked.to.0, %reason, "a leadership stayed");
@@ -191,18 +195,20 @@ impl Actor {
         let commands = self.waiting.iter().map(|submit| &submit.command);
         let claimed = commands.filter(|command| crowded.concerns(command));
         let names = claimed.map(|command| command.name().clone()).collect();
-        let Ok(standings) = self.replica.standings(at, names).await else { return };
-        let mut standings = standings.into_iter();
+        // Where nothing can be read, no claim is let in that could be one too many.
+        let standings = self.replica.standings(at, names).await;
+        let mut standings = standings.unwrap_or_default().into_iter();
         for submit in std::mem::take(&mut self.waiting) {
-            let standing = match crowded.concerns(&submit.command) {
-                true => standings.next(),
-                false => None,
-            };
-            match standing {
-                Some(standing) if !crowded.admits(&submit.command, standing) => {
-                    submit.respond.send(Err(SubmitError::QuotaExceeded));
+            if !crowded.concerns(&submit.command) {
+                self.waiting.push_back(submit);
+                continue;
+            }
+            match standings.next() {
+                Some(standing) if crowded.admits(&submit.command, standing) => {
+                    self.waiting.push_back(submit);
                 }
-                _ => self.waiting.push_back(submit),
+                Some(_) => submit.respond.send(Err(SubmitError::QuotaExceeded)),
+                None => submit.respond.send(Err(SubmitError::Stopping)),
             }
         }
     }

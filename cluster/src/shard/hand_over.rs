@@ -18,6 +18,9 @@ const CATCH_UP_MAX: Duration = Duration::from_millis(500);
 /// the nodes find one as if the old had died.
 const ELECTED_MAX: Duration = Duration::from_secs(1);
 
+/// How long a hand-over may take in all, with an entry that is under way before it.
+pub(super) const HAND_OVER_MAX: Duration = Duration::from_millis(2000);
+
 /// Why a leadership did not move to the node that was named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum NotMoved {

@@ -15,10 +15,11 @@ use std::time::Instant;
 use protocol::{Command, Decided};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
 
 use self::actor::Actor;
-use self::hand_over::HandOver;
 pub use self::hand_over::NotMoved;
+use self::hand_over::{HAND_OVER_MAX, HandOver};
 pub(crate) use self::quota::Quotas;
 pub(crate) use self::rounds::Rounds;
 pub(crate) use self::waiters::Respond;
@@ -124,7 +125,11 @@ impl ShardHandle {
         }
         let (done, moved) = oneshot::channel();
         self.hand_overs.try_send(HandOver { to, done }).map_err(|_| NotMoved::UnderWay)?;
-        moved.await.unwrap_or(Err(NotMoved::NotLeader))
+        match timeout(HAND_OVER_MAX, moved).await {
+            Ok(moved) => moved.unwrap_or(Err(NotMoved::NotLeader)),
+            // An entry that cannot be committed is under way; the actor drops what it finds late.
+            Err(_) => Err(NotMoved::NotElected),
+        }
     }
 }
 

@@ -57,6 +57,7 @@ pub(super) struct Refusals {
     naming: AtomicUsize,
     strangers: Gate,
     spurned: Gate,
+    gateways: Gate,
 }
 
 impl Refusals {
@@ -65,6 +66,14 @@ impl Refusals {
         let by = if refusal.by_us { "us" } else { "peer" };
         metrics::counter!(REFUSED, "by" => by).increment(1);
         let Refusal { peer, by_us, cause, reason } = refusal;
+        if peer.is_gateway() {
+            // It is no member, and comes back under another id: it has no say in what the nodes
+            // think of each other, and no place among their refusals.
+            if let Some(unlogged) = self.gateways.pass() {
+                tracing::warn!(%reason, unlogged, "this node refuses a gateway");
+            }
+            return;
+        }
         let mut standing = self.lock();
         let place = standing.len();
         match standing.entry((peer, by_us)) {
@@ -175,6 +184,18 @@ mod tests {
         assert_eq!(refusals.standing(), [theirs, refusal(2, "second"), refusal(3, "third")]);
         refusals.admitted(NodeId(2));
         assert_eq!(refusals.standing(), [refusal(3, "third")]);
+    }
+
+    #[test]
+    fn gateways_have_no_say_in_what_nodes_think_of_each_other() {
+        let refusals = Refusals::default();
+        for id in 0..100 {
+            let peer = NodeId::of_gateway(id);
+            refusals.refused(Refusal { peer, cause: Cause::Naming, ..refusal(1, "naming") });
+        }
+        assert_eq!((refusals.naming(), refusals.standing()), (0, vec![]));
+        refusals.refused(refusal(2, "a node"));
+        assert_eq!(refusals.standing().len(), 1, "there is room for nodes");
     }
 
     #[test]
