@@ -69,7 +69,9 @@ impl Asked<'_> {
     /// The body as JSON, whatever its type says; `None` where there is none.
     fn document(&self) -> Result<Option<JsonDocument>, Problem> {
         let document = JsonDocument::read(self.body);
-        let claims_to_be = self.content_type.is_some_and(is_json) && !self.body.is_empty();
+        let looks_like_it = matches!(self.body.trim_ascii_start(), [b'{' | b'[', ..]);
+        let claims_to_be =
+            looks_like_it || (self.content_type.is_some_and(is_json) && !self.body.is_empty());
         if document.is_none() && claims_to_be {
             return Err(Problem::invalid("the body is not JSON that says one thing"));
         }
@@ -127,6 +129,8 @@ fn pairs_named<'a>(pairs: &'a [u8], name: &'a str) -> impl Iterator<Item = Strin
 fn single(field: &Field, mut values: impl Iterator<Item = String>) -> Result<String, Problem> {
     let value = values.next().unwrap_or_default();
     match values.next() {
+        // What is not UTF-8 is decoded to this character, whatever it was: two would be one.
+        None if value.contains(char::REPLACEMENT_CHARACTER) => Err(refused(field, "is not UTF-8")),
         None => Ok(value),
         Some(_) => Err(refused(field, "comes more than once")),
     }

@@ -421,6 +421,15 @@ impl Matched<'_> {
 }
 
 impl Operation {
+    /// The headers that say to which key and to which sub-account a request belongs.
+    pub fn read_headers(&self) -> impl Iterator<Item = &HeaderName> {
+        let of_fields = self.scope_by.iter().filter_map(|field| match field {
+            Field::Header(name) => Some(name),
+            Field::Json(_) | Field::Query(_) | Field::Form(_) => None,
+        });
+        self.headers.iter().chain(of_fields)
+    }
+
     /// The terms that a record of this operation is kept under.
     pub fn terms(&self) -> Terms {
         Terms {

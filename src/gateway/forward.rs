@@ -72,6 +72,9 @@ pub(crate) struct Caller<'a> {
     pub(crate) authorization: bool,
     /// The headers of a trusted gateway, which are meant for us alone.
     pub(crate) auth: &'a AuthSettings,
+    /// What the operation's keys and sub-accounts are read from: the upstream must not read them
+    /// from other fields than we do.
+    pub(crate) read: Vec<&'a HeaderName>,
 }
 
 /// What goes upstream with a protected request only.
@@ -118,7 +121,8 @@ pub(crate) fn request_headers(client: &HeaderMap, caller: &Caller<'_>) -> Header
     if !caller.authorization {
         headers.remove(AUTHORIZATION);
     }
-    drop_twins(&mut headers, caller.tenant_header.into_iter().chain(caller.auth.headers()));
+    let theirs = caller.tenant_header.into_iter().chain(caller.auth.headers());
+    drop_twins(&mut headers, theirs.chain(caller.read.iter().copied()));
     for meant_for_us in caller.auth.headers() {
         headers.remove(meant_for_us);
     }
@@ -193,8 +197,9 @@ fn drop_connection_fields(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes fields whose names differ from the gateway's own only by `_` in the place of `-`: many
-/// servers hand both to a program under one name, and a client must not speak for the gateway.
+/// Removes fields whose names differ from the gateway's own, or from those it reads, only by `_` in
+/// the place of `-`: many servers hand both to a program under one name, and a client must neither
+/// speak for the gateway nor tell the upstream something else.
 fn drop_twins<'a>(headers: &mut HeaderMap, more: impl Iterator<Item = &'a HeaderName>) {
     let own = [KEY, FENCE, ATTEMPT, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO];
     let own: Vec<HeaderName> = own.into_iter().chain(more.cloned()).collect();

@@ -289,6 +289,7 @@ impl<J: Judge> Gateway<J> {
             tenant_header: operation.forward.tenant_header.as_ref(),
             authorization: operation.forward.authorization,
             auth: &self.shared.policy.auth,
+            read: operation.read_headers().collect(),
         }
     }
 

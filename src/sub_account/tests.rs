@@ -51,6 +51,22 @@ fn a_member_counts_by_its_text_and_a_missing_one_is_empty() {
 }
 
 #[test]
+fn what_could_be_two_accounts_is_none() {
+    let headers = &HeaderMap::new();
+    let query = |target| Asked { headers, target, content_type: None, body: b"" };
+    let shop = || Field::Query("shop".to_owned());
+    assert_eq!(one(&query("/?shop=caf%C3%A9"), shop()).unwrap(), "caf\u{e9}");
+    for other in ["/?shop=caf%E9", "/?shop=caf%E8"] {
+        assert!(one(&query(other), shop()).is_err(), "{other}");
+    }
+    let body = b" {\"m\":1,\"m\":2}";
+    for content_type in [None, Some(&b"text/plain"[..])] {
+        let asked = Asked { headers, target: "/", content_type, body };
+        assert!(one(&asked, json("/m")).is_err(), "{content_type:?}");
+    }
+}
+
+#[test]
 fn a_body_is_read_as_json_whatever_it_says_it_is() {
     for content_type in [None, Some(&b"text/plain"[..]), FORM] {
         let asked = Asked {

@@ -45,10 +45,7 @@ impl Router {
             let after = &after;
             retry(deadline, move |deadline| self.try_list(id, after.clone(), limit, deadline))
         });
-        let mut all: Vec<_> = try_join_all(lists).await?.into_iter().flatten().collect();
-        all.sort_unstable_by(|a, b| (a.since, &a.name).cmp(&(b.since, &b.name)));
-        all.truncate(limit);
-        Ok(all)
+        Ok(merged(try_join_all(lists).await?, limit))
     }
 
     async fn try_list(

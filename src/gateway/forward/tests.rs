@@ -20,6 +20,7 @@ fn caller(tenant_header: Option<&HeaderName>) -> Caller<'_> {
         tenant_header,
         authorization: true,
         auth: &NO_AUTH,
+        read: Vec::new(),
     }
 }
 
@@ -44,6 +45,16 @@ fn a_client_cannot_speak_for_the_gateway_by_underscores() {
     let odd: Vec<_> = sent.keys().map(HeaderName::as_str).filter(|it| it.contains('_')).collect();
     assert_eq!(odd, ["my_own"]);
     assert_eq!(lines(&sent, "x-tenant"), ["acme"]);
+}
+
+#[test]
+fn a_client_cannot_name_another_account_by_underscores() {
+    let client = headers(&[("stripe_account", "b"), ("stripe-account", "a"), ("my_own", "1")]);
+    let read = HeaderName::from_static("stripe-account");
+    let sent = request_headers(&client, &Caller { read: vec![&read], ..caller(None) });
+    assert_eq!(lines(&sent, "stripe-account"), ["a"]);
+    assert!(lines(&sent, "stripe_account").is_empty());
+    assert_eq!(lines(&sent, "my_own"), ["1"]);
 }
 
 #[test]

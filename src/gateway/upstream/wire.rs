@@ -29,6 +29,8 @@ pub(super) struct Wire {
 /// What is known of the request that a [`Wire`] carries. Shared with the request's sender.
 pub(super) struct Watch {
     clock: BootClock,
+    /// Whether a write that fails may have sent something: TLS writes several times within one.
+    hides_writes: bool,
     /// Whether the socket has taken a byte since the last [`Watch::arm`].
     touched: AtomicBool,
     /// Boot-time nanoseconds from which on the first byte may not leave any more.
@@ -39,6 +41,7 @@ impl Wire {
     pub(super) fn new(socket: Socket, clock: BootClock) -> (Self, Arc<Watch>) {
         let watch = Arc::new(Watch {
             clock,
+            hides_writes: matches!(socket, Socket::Tls(_)),
             touched: AtomicBool::new(false),
             first_byte_before: AtomicU64::new(NEVER),
         });
@@ -71,7 +74,12 @@ impl Watch {
     }
 
     fn written(&self, result: &Poll<io::Result<usize>>) {
-        if matches!(result, Poll::Ready(Ok(bytes)) if *bytes > 0) {
+        let may_have_left = match result {
+            Poll::Ready(Ok(bytes)) => *bytes > 0,
+            Poll::Ready(Err(_)) => self.hides_writes,
+            Poll::Pending => false,
+        };
+        if may_have_left {
             self.touched.store(true, Ordering::Release);
         }
     }
@@ -162,6 +170,22 @@ mod tests {
         watch.arm(Some(Duration::from_millis(101)));
         assert_eq!(wire.write(b"x").await.unwrap(), 1);
         assert!(watch.touched());
+    }
+
+    #[test]
+    fn a_failed_write_proves_nothing_within_tls() {
+        for hides_writes in [false, true] {
+            let watch = Watch {
+                clock: Arc::new(|| Duration::ZERO),
+                hides_writes,
+                touched: AtomicBool::new(false),
+                first_byte_before: AtomicU64::new(NEVER),
+            };
+            watch.written(&Poll::Pending);
+            assert!(!watch.touched());
+            watch.written(&Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())));
+            assert_eq!(watch.touched(), hides_writes);
+        }
     }
 
     #[tokio::test]
